@@ -1,0 +1,150 @@
+// Package window counts events in a moving window of time without locks,
+// goroutines or timers. It has no clock: the caller names the bucket, which is a
+// time divided by the bucket's width.
+package window
+
+import "sync/atomic"
+
+// A word of a Ring is a bucket: 20 bits of the bucket's number, then two counts
+// of 22 bits. With 60 buckets a word is mistaken for one of its own 15.7 million
+// buckets later (a year, at 2 s), and only if nothing was counted meanwhile.
+const (
+	countBits = 22
+	countMax  = 1<<countBits - 1
+	tagBits   = 64 - 2*countBits
+	tagMask   = 1<<tagBits - 1
+
+	// slack is what racing adds may put on top of a count that was seen below
+	// the bound, so that the bound is never crossed into the next field.
+	slack = 1 << 12
+)
+
+// Ring is a ring of buckets, each with two counts. It forgets a bucket when it
+// counts one that stands len(Ring) later; a reader of Get never sees an older one.
+// Counts saturate at 4 million. A goroutine that is stopped between the look at a
+// bucket and the add for a whole turn of the ring misplaces one count.
+type Ring []atomic.Uint64
+
+// NewRing returns a Ring of n buckets, at least one.
+func NewRing(n int) Ring { return make(Ring, max(n, 1)) }
+
+// Add adds a and b to the counts of a bucket, numbered from 0.
+func (r Ring) Add(bucket int64, a, b uint64) {
+	w := &r[uint64(bucket)%uint64(len(r))]
+	tag := uint64(bucket) & tagMask
+	a, b = min(a, countMax-slack), min(b, countMax-slack)
+	delta := a<<countBits | b
+	for {
+		old := w.Load()
+		if old>>(2*countBits) != tag || old == 0 {
+			if w.CompareAndSwap(old, tag<<(2*countBits)|delta) {
+				return
+			}
+			continue
+		}
+		if old>>countBits&countMax+a > countMax-slack || old&countMax+b > countMax-slack {
+			return
+		}
+		w.Add(delta)
+		return
+	}
+}
+
+// Spread adds a and b to the counts of the buckets from first to last, evenly.
+func (r Ring) Spread(first, last int64, a, b uint64) {
+	for ; first <= last; first++ {
+		n := uint64(last - first + 1)
+		x, y := a/n, b/n
+		if x > 0 || y > 0 {
+			r.Add(first, x, y)
+		}
+		a, b = a-x, b-y
+	}
+}
+
+// Sub takes a and b from the counts of a bucket and reports whether it
+// found them there.
+func (r Ring) Sub(bucket int64, a, b uint64) bool {
+	w := &r[uint64(bucket)%uint64(len(r))]
+	for {
+		old := w.Load()
+		if old>>(2*countBits) != uint64(bucket)&tagMask || old>>countBits&countMax < a || old&countMax < b {
+			return false
+		}
+		if w.CompareAndSwap(old, old-(a<<countBits|b)) {
+			return true
+		}
+	}
+}
+
+// Get returns the counts of a bucket: zero if the ring holds another in its place.
+func (r Ring) Get(bucket int64) (a, b uint64) {
+	w := r[uint64(bucket)%uint64(len(r))].Load()
+	if w>>(2*countBits) != uint64(bucket)&tagMask {
+		return 0, 0
+	}
+	return w >> countBits & countMax, w & countMax
+}
+
+// Sum returns the counts of n buckets, the last of which is bucket.
+func (r Ring) Sum(bucket int64, n int) (a, b uint64) {
+	for i := range int64(min(n, len(r))) {
+		if bucket < i {
+			break
+		}
+		x, y := r.Get(bucket - i)
+		a, b = a+x, b+y
+	}
+	return a, b
+}
+
+// Pair counts one kind of event in the newest bucket and the one before it, in a
+// single word: what a destination can afford that never had trouble. Its zero
+// value has counted nothing. Counts saturate at a million.
+type Pair struct {
+	word atomic.Uint64 // number of the newest bucket 24 bits | its count 20 | that of the one before 20
+}
+
+const (
+	pairBits = 20
+	pairMax  = 1<<pairBits - 1
+	pairTag  = 1<<(64-2*pairBits) - 1
+)
+
+// Add counts one event in a bucket, numbered from 0. One that is a bucket too
+// late is counted in the newest.
+func (p *Pair) Add(bucket int64) {
+	tag := uint64(bucket) & pairTag
+	for {
+		old := p.word.Load()
+		newest, now, before := unpair(old)
+		switch (tag - newest) & pairTag {
+		case 0, pairTag:
+			now++
+		case 1:
+			newest, now, before = tag, 1, now
+		default:
+			newest, now, before = tag, 1, 0
+		}
+		word := newest<<(2*pairBits) | min(now, pairMax)<<pairBits | before
+		if word == old || p.word.CompareAndSwap(old, word) {
+			return
+		}
+	}
+}
+
+// Get returns the count of a bucket so far, and that of the one before.
+func (p *Pair) Get(bucket int64) (now, before uint64) {
+	newest, now, before := unpair(p.word.Load())
+	switch (uint64(bucket) - newest) & pairTag {
+	case 0, pairTag:
+		return now, before
+	case 1:
+		return 0, now
+	}
+	return 0, 0
+}
+
+func unpair(word uint64) (newest, now, before uint64) {
+	return word >> (2 * pairBits), word >> pairBits & pairMax, word & pairMax
+}
