@@ -52,12 +52,17 @@ const (
 // check returns what is wrong with a, each error naming its field.
 func (a Adaptive) check() (errs []error) {
 	if math.IsNaN(a.K) || math.IsInf(a.K, 0) || a.K > 0 && a.K <= 1 {
-		errs = append(errs, fmt.Errorf("K: %v is not above 1", a.K))
+		errs = append(errs, fieldError("K", "%v is not above 1", a.K))
 	}
 	if a.Window != 0 && (a.Window < minAdaptiveWindow || a.Window > maxAdaptiveWindow) {
-		errs = append(errs, fmt.Errorf("Window: %v is not between %v and %v", a.Window, minAdaptiveWindow, maxAdaptiveWindow))
+		errs = append(errs, fieldError("Window", "%v is not between %v and %v", a.Window, minAdaptiveWindow, maxAdaptiveWindow))
 	}
 	return errs
+}
+
+// fieldError is what is wrong with a field of a configuration.
+func fieldError(field, format string, args ...any) error {
+	return fmt.Errorf("%s: %w", field, fmt.Errorf(format, args...))
 }
 
 // outcome says what the end of an attempt means to the throttle.
