@@ -101,11 +101,18 @@ func (l Limit) rule() *limit.Rule { return &limit.Rule{N: l.N, Per: l.Per, Burst
 // makeLimiter returns a limiter for a rule that has been checked.
 func makeLimiter(a Algorithm, r *limit.Rule) limit.Limiter {
 	switch a {
+	case GCRA:
+		return limit.NewGCRA(r)
+	case LeakyBucket:
+		return limit.NewLeaky(r)
+	case FixedWindow:
+		return limit.NewFixed(r)
 	case SlidingLog:
 		return limit.NewLog(r)
-	default:
-		return limit.NewBucket(r)
+	case SlidingWindow:
+		return limit.NewWindow(r)
 	}
+	return limit.NewBucket(r)
 }
 
 // checkLimit returns what is wrong with l, each error beginning with the field. A

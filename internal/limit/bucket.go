@@ -143,9 +143,10 @@ func (b *Bucket) tokens(now time.Time) float64 {
 }
 
 // holds reports whether n units are there. It forgives what floating point
-// loses: a tenth of a nanosecond and a few last bits.
+// loses: a few last bits and less than half of the N-th of a nanosecond that units
+// are apart in truth.
 func (b *Bucket) holds(now time.Time, n int) bool {
-	slack := 1e-10*float64(b.rate.Limit()) + 2e-15*float64(b.rule.cap())
+	slack := min(0.1*float64(b.rule.N), 0.5)/float64(b.wide.per(b.rule)) + 1e-15*float64(b.rule.cap())
 	return b.tokens(now) >= float64(n)-slack
 }
 

@@ -1,0 +1,142 @@
+// Package exact says what a limit allows, from a log of everything that was
+// spent: slowly, and with nothing left out. Tests hold limiters to it.
+package exact
+
+import (
+	"math/big"
+	"time"
+)
+
+// Promise is what an algorithm keeps to.
+type Promise uint8
+
+const (
+	Bucket  Promise = iota // in any span of W at most N·W/Per + Burst
+	Clock                  // in each window of the clock at most N
+	Span                   // in any span of Per at most N
+	Counter                // at most N by an estimate from two windows of the clock
+)
+
+// Log is all that was spent under a rule. Times must not go back.
+type Log struct {
+	Promise Promise
+	N       int
+	Per     time.Duration
+	Burst   int // of a Bucket; 0 lets a cost of up to N pass when nothing is owed
+
+	spent []entry
+}
+
+type entry struct {
+	at time.Time
+	n  int
+}
+
+// Spend notes n units, allowed or not. A negative n takes back units spent at
+// the same time.
+func (l *Log) Spend(at time.Time, n int) {
+	if n >= 0 {
+		l.spent = append(l.spent, entry{at, n})
+		return
+	}
+	for i := len(l.spent) - 1; i >= 0 && n < 0 && l.spent[i].at.Equal(at); i-- {
+		back := min(-n, l.spent[i].n)
+		l.spent[i].n -= back
+		n += back
+	}
+}
+
+// Ever reports whether n units can pass at all.
+func (l *Log) Ever(n int) bool {
+	if l.Promise == Bucket && l.Burst > 0 {
+		return n <= l.Burst
+	}
+	return n <= l.N
+}
+
+// Allows reports whether n units, at least one, may be spent at now.
+func (l *Log) Allows(now time.Time, n int) bool {
+	if !l.Ever(n) {
+		return false
+	}
+	switch l.Promise {
+	case Clock:
+		w := l.window(now)
+		return l.sum(func(e entry) bool { return l.window(e.at).Equal(w) })+n <= l.N
+	case Span:
+		return l.sum(func(e entry) bool { return now.Sub(e.at) < l.Per })+n <= l.N
+	case Counter:
+		return l.estimate(now, n)
+	default:
+		return l.bucket(now, n)
+	}
+}
+
+// bucket looks at every span that ends now.
+func (l *Log) bucket(now time.Time, n int) bool {
+	holds := l.Burst
+	if holds == 0 {
+		holds, n = 1, 1
+	}
+	spent := int64(n)
+	for i := len(l.spent) - 1; i >= 0; i-- {
+		spent += int64(l.spent[i].n)
+		// spent <= N·W/Per + holds
+		if cmp(spent-int64(holds), int64(l.Per), int64(l.N), int64(now.Sub(l.spent[i].at))) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// estimate adds what the last window spent, by the part of it within Per.
+func (l *Log) estimate(now time.Time, n int) bool {
+	w := l.window(now)
+	cur := l.sum(func(e entry) bool { return l.window(e.at).Equal(w) })
+	prev := l.sum(func(e entry) bool { return l.window(e.at).Equal(w.Add(-l.Per)) })
+	return cmp(int64(prev), int64(l.Per-now.Sub(w)), int64(l.N-cur-n), int64(l.Per)) <= 0
+}
+
+// window returns the begin of the window of t.
+func (l *Log) window(t time.Time) time.Time {
+	phase := new(big.Int).Mod(nanos(t), big.NewInt(int64(l.Per)))
+	return t.Round(0).Add(-time.Duration(phase.Int64()))
+}
+
+func nanos(t time.Time) *big.Int {
+	s := new(big.Int).Mul(big.NewInt(t.Unix()), big.NewInt(1e9))
+	return s.Add(s, big.NewInt(int64(t.Nanosecond())))
+}
+
+func (l *Log) sum(in func(entry) bool) (n int) {
+	for _, e := range l.spent {
+		if in(e) {
+			n += e.n
+		}
+	}
+	return n
+}
+
+// cmp compares a·b with c·d.
+func cmp(a, b, c, d int64) int {
+	x := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+	return x.Cmp(new(big.Int).Mul(big.NewInt(c), big.NewInt(d)))
+}
+
+// Free returns the first time from now on at which n units may be spent, to the
+// nanosecond. It must be possible within limit.
+func (l *Log) Free(now time.Time, n int, limit time.Duration) (time.Time, bool) {
+	if !l.Ever(n) || !l.Allows(now.Add(limit), n) {
+		return time.Time{}, false
+	}
+	// While nothing is spent no promise gets narrower.
+	lo, hi := time.Duration(-1), limit
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; l.Allows(now.Add(mid), n) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return now.Add(hi), true
+}
