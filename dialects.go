@@ -1,0 +1,147 @@
+package comity
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Dialects. Auto is the default; the others fix what it would have to guess.
+// Each reads the fields of the Retry-After family too.
+var (
+	// Auto reads every spelling that can be told apart, and writes IETF.
+	Auto = &Dialect{Name: "auto", Parse: ParseAdvice, Write: writeIETF}
+
+	// IETF is RateLimit and RateLimit-Policy as structured fields, draft 07 and
+	// later of draft-ietf-httpapi-ratelimit-headers; it writes draft 10.
+	IETF = &Dialect{Name: "ietf", Parse: parseWith(&ietfRules), Write: writeIETF}
+
+	// IETFFields is RateLimit-Limit, -Remaining and -Reset of earlier drafts,
+	// with RateLimit-Policy.
+	IETFFields = &Dialect{Name: "ietf-fields", Parse: parseWith(&fieldsRules), Write: writeFields}
+
+	// XRateLimit is X-RateLimit-*. Resets are written in seconds since 1970.
+	XRateLimit = &Dialect{Name: "x-ratelimit", Parse: parseWith(&xRules), Write: writeX}
+
+	// GitHub is X-RateLimit-* with its resources as quotas, by route.
+	GitHub = &Dialect{Name: "github", Parse: parseWith(&xRules), Write: writeGitHub, Quota: gitHubResource}
+
+	// KuCoin is gw-ratelimit-* with resets in milliseconds from now.
+	KuCoin = &Dialect{Name: "kucoin", Parse: parseWith(&kuCoinRules), Write: writeKuCoin}
+
+	// DeltaMillis is X-Rate-Limit-* and X-RateLimit-* with resets in
+	// milliseconds from now.
+	DeltaMillis = &Dialect{Name: "delta-ms", Parse: parseWith(&deltaMillisRules), Write: writeDeltaMillis}
+
+	// LegacyDiscord is Discord before version 8 of its API, whose Retry-After
+	// counts milliseconds unless a proxy in front of the API sent it.
+	LegacyDiscord = &Dialect{Name: "discord-legacy", Parse: parseLegacyDiscord}
+
+	// Strava has two windows in comma lists, 15 minutes and a day.
+	Strava = &Dialect{Name: "strava", Parse: parseStrava}
+)
+
+// What the dialects settle. None of these changes.
+var (
+	autoRules        = rules{}
+	ietfRules        = rules{only: []source{fromRateLimit, fromBeta}}
+	fieldsRules      = rules{only: []source{fromRateLimit, fromFields}, noItems: true}
+	xRules           = rules{only: []source{fromX}}
+	kuCoinRules      = rules{milli: []source{fromKuCoin}}
+	deltaMillisRules = rules{milli: []source{fromX, fromXDash, fromXRL}}
+	discordRules     = rules{milliWait: true}
+	delayRules       = rules{only: []source{fromNowhere}}
+)
+
+func parseWith(r *rules) func(http.Header, time.Time) Advice {
+	return func(h http.Header, now time.Time) Advice { return parse(h, now, r) }
+}
+
+// rulesOf returns the rules of a dialect of this package that needs nothing
+// else; nil for any other.
+func rulesOf(d *Dialect) *rules {
+	switch d {
+	case nil, Auto:
+		return &autoRules
+	case IETF:
+		return &ietfRules
+	case IETFFields:
+		return &fieldsRules
+	case XRateLimit, GitHub:
+		return &xRules
+	case KuCoin:
+		return &kuCoinRules
+	case DeltaMillis:
+		return &deltaMillisRules
+	}
+	if d.Parse == nil {
+		return &autoRules
+	}
+	return nil
+}
+
+// parseLegacyDiscord takes milliseconds where the API itself answered: then Via
+// is there, or the fields of a limit. Its front answers in seconds.
+func parseLegacyDiscord(h http.Header, now time.Time) Advice {
+	r := &autoRules
+	for key := range h {
+		if equalFold(key, "via") || fieldOf(key).source == fromX {
+			r = &discordRules
+		}
+	}
+	return parse(h, now, r)
+}
+
+// parseStrava reads limits and usage by their place in the lists. Those for
+// reading alone have fields of their own.
+func parseStrava(h http.Header, now time.Time) Advice {
+	a := parse(h, now, &delayRules)
+	p := parser{h: h, now: now, rules: &delayRules, a: &a}
+	p.collectClock()
+	if p.stored() {
+		return a
+	}
+	p.strava("", "x-ratelimit-limit", "x-ratelimit-usage")
+	p.strava("read-", "x-readratelimit-limit", "x-readratelimit-usage")
+	return a
+}
+
+var stravaWindows = [...]struct {
+	name   string
+	window time.Duration
+}{{"15min", 15 * time.Minute}, {"daily", 24 * time.Hour}}
+
+func (p *parser) strava(prefix, limitName, usageName string) {
+	limits, ok1 := p.pairOf(limitName)
+	usage, ok2 := p.pairOf(usageName)
+	if !ok1 {
+		return
+	}
+	for i, w := range stravaWindows {
+		q := Quota{
+			Name: prefix + w.name, Unit: "requests", Limit: limits[i], Remaining: -1, Window: w.window, Reset: -1,
+		}
+		if ok2 {
+			q.Remaining = max(limits[i]-usage[i], 0)
+		}
+		p.a.Quotas = append(p.a.Quotas, q)
+	}
+}
+
+// pairOf reads two numbers from the field of that name.
+func (p *parser) pairOf(name string) (n [2]int64, ok bool) {
+	for key, lines := range p.h {
+		if !equalFold(key, name) || len(lines) == 0 {
+			continue
+		}
+		a, b, found := strings.Cut(lines[0], ",")
+		first, _, ok1 := count(trim(a))
+		second, _, ok2 := count(trim(b))
+		if !found || !ok1 || !ok2 {
+			p.flag(&field{key: key})
+			return n, false
+		}
+		return [2]int64{first, second}, true
+	}
+	return n, false
+}
