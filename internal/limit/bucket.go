@@ -77,6 +77,13 @@ func (b *Bucket) Spent(now time.Time) int {
 	return b.tally.spent(mono(now), int64(b.rule.Per))
 }
 
+// Reset returns the time until the bucket is full.
+func (b *Bucket) Reset(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.until(now, b.rule.cap())
+}
+
 // SetMargin widens the spacing.
 func (b *Bucket) SetMargin(now time.Time, m float64) {
 	b.mu.Lock()
@@ -158,6 +165,11 @@ func (b *Bucket) wait(now time.Time, n int) time.Duration {
 	if !ok {
 		return Forever
 	}
+	return b.until(now, need)
+}
+
+// until returns the time until need units are there.
+func (b *Bucket) until(now time.Time, need int) time.Duration {
 	if b.holds(now, need) {
 		return 0
 	}

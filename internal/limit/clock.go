@@ -34,8 +34,6 @@ type anchor int64
 
 func newAnchor(now time.Time) anchor { return anchor(subSat(wall(now), mono(now))) }
 
-func (a anchor) at(now time.Time) int64 { return addSat(mono(now), int64(a)) }
-
 // addSat returns a+b, held within int64.
 func addSat(a, b int64) int64 {
 	s := a + b

@@ -328,3 +328,17 @@ func TestLimitersServeManyAtOnce(t *testing.T) {
 		require.Equal(t, want, granted.Load(), a.name)
 	}
 }
+
+func TestResetIsWhatAServerReports(t *testing.T) {
+	want := map[string]time.Duration{
+		"token-bucket": 200 * ms, "gcra": 200 * ms, "leaky-bucket": 0,
+		"fixed-window": 200 * ms, "sliding-log": 100 * ms, "sliding-window": 200 * ms,
+	}
+	for _, a := range algorithms {
+		l := a.new(&limit.Rule{N: 10, Per: time.Second, Burst: 10})
+		take(t, l, -100*ms, 5) // of which the window now counts none
+		take(t, l, 500*ms, 1)
+		take(t, l, 500*ms, 4)
+		require.Equal(t, want[a.name], l.Reset(at(800*ms)), a.name)
+	}
+}

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -52,25 +53,35 @@ func (f *Fixed) Wait(now time.Time, n int) time.Duration {
 func (f *Fixed) Free(now time.Time) float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := f.look(now)
+	v, used := f.look(now)
 	if v.until > 0 {
 		return 0
 	}
-	return float64(max(subSat(f.wide.units(f.rule), v.used), 0))
+	return float64(max(subSat(f.wide.units(f.rule), used), 0))
 }
 
 // Full reports whether nothing was spent in the window.
 func (f *Fixed) Full(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.look(now).used == 0
+	_, used := f.look(now)
+	return used == 0
 }
 
 // Spent returns what was spent in the window, or in the last Per if that was more.
 func (f *Fixed) Spent(now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return max(int(f.look(now).used), f.tally.spent(mono(now), int64(f.rule.Per)))
+	_, used := f.look(now)
+	return max(int(used), f.tally.spent(mono(now), int64(f.rule.Per)))
+}
+
+// Reset returns the time until the window ends.
+func (f *Fixed) Reset(now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v, _ := f.look(now)
+	return time.Duration(addSat(v.until, v.left))
 }
 
 // SetMargin lessens the units of a window.
@@ -92,68 +103,64 @@ func (f *Fixed) Margin() float64 {
 func (f *Fixed) Reconfigure(now time.Time, r *Rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	used := f.look(now).used
+	_, used := f.look(now)
 	f.rule, f.used = r, 0
-	v := f.look(now)
-	f.anchor, f.window, f.used = v.anchor, v.window, used
+	v, _ := f.look(now)
+	f.anchor, f.window, f.used = v.anchor, v.number, used
 }
 
-// view is the window of an instant.
+// view is a window: that of an instant, or a later one if that was charged
+// already.
 type view struct {
 	anchor anchor
-	window int64
-	left   int64 // nanoseconds to its end
-	used   int64
-	until  int64 // nanoseconds to the begin of a later window that was charged already
+	number int64
+	until  int64 // nanoseconds to its begin, 0 if it has begun
+	left   int64 // and from then, or from now, to its end
 }
 
-// look returns the window of now. The clock on the wall is asked only where no
-// window is in use.
-func (f *Fixed) look(now time.Time) view {
+// look returns the window for now and what was spent in it. The clock on the
+// wall is asked only where no window is in use.
+func (f *Fixed) look(now time.Time) (v view, used int64) {
 	per := int64(f.rule.Per)
 	if f.used > 0 {
-		pos := f.anchor.at(now)
-		if w := floorDiv(pos, per); w <= f.window {
-			return view{f.anchor, w, per - (pos - w*per), f.used, max(0, subSat(f.window*per, pos))}
+		if v = f.anchor.look(now, per, f.window); v.number == f.window {
+			return v, f.used
 		}
 	}
-	pos := wall(now)
-	w := floorDiv(pos, per)
-	return view{newAnchor(now), w, per - (pos - w*per), 0, 0}
+	return newAnchor(now).look(now, per, math.MinInt64), 0
+}
+
+// look returns the window of now, or the one of the number last if that is later.
+func (a anchor) look(now time.Time, per, last int64) view {
+	pos := addSat(mono(now), int64(a))
+	n := floorDiv(pos, per)
+	if n < last {
+		return view{a, last, subSat(last*per, pos), per}
+	}
+	return view{a, n, 0, per - (pos - n*per)}
 }
 
 func (f *Fixed) wait(now time.Time, n int) time.Duration {
 	if n <= 0 {
 		return 0
 	}
-	most := f.wide.units(f.rule)
 	if n > f.rule.N {
 		return Forever
 	}
-	v := f.look(now)
-	if v.until > 0 {
-		return time.Duration(addSat(v.until, f.refused(v.used, int64(n), most, int64(f.rule.Per))))
+	v, used := f.look(now)
+	// A cost between the units of a narrowed window and N passes a window
+	// nothing was spent in.
+	if used == 0 || int64(n) <= f.wide.units(f.rule)-used {
+		return time.Duration(v.until)
 	}
-	return time.Duration(f.refused(v.used, int64(n), most, v.left))
-}
-
-// refused returns left if n units do not fit beside those used. A cost between
-// the units of a narrowed window and N passes a window nothing was spent in.
-func (f *Fixed) refused(used, n, most, left int64) int64 {
-	if used == 0 || n <= most-used {
-		return 0
-	}
-	return left
+	return time.Duration(addSat(v.until, v.left))
 }
 
 func (f *Fixed) charge(now time.Time, n int64) {
-	v := f.look(now)
+	v, used := f.look(now)
 	if v.until > 0 && n < 0 {
 		return
 	}
 	f.tally.add(mono(now), int64(f.rule.Per), int(n))
-	if v.until > 0 {
-		v.window = f.window
-	}
-	f.anchor, f.window, f.used = v.anchor, v.window, max(0, addSat(v.used, n))
+	f.anchor, f.window, f.used = v.anchor, v.number, max(0, addSat(used, n))
 }

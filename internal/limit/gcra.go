@@ -73,6 +73,13 @@ func (g *GCRA) Spent(now time.Time) int {
 	return g.tally.spent(mono(now), int64(g.rule.Per))
 }
 
+// Reset returns the time until the bucket is full.
+func (g *GCRA) Reset(now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Duration(g.full.since(mono(now)))
+}
+
 // SetMargin widens the spacing.
 func (g *GCRA) SetMargin(now time.Time, m float64) {
 	g.mu.Lock()

@@ -40,6 +40,9 @@ func (l *Leaky) Full(now time.Time) bool { return l.gcra.Full(now) }
 // Spent estimates the units of the last Per.
 func (l *Leaky) Spent(now time.Time) int { return l.gcra.Spent(now) }
 
+// Reset returns the time until the limiter is idle.
+func (l *Leaky) Reset(now time.Time) time.Duration { return l.gcra.Reset(now) }
+
 // SetMargin widens the spacing.
 func (l *Leaky) SetMargin(now time.Time, m float64) { l.gcra.SetMargin(now, m) }
 
@@ -84,3 +87,6 @@ func (q *Queue) Adjust(now time.Time, n int) { q.gcra.Adjust(now, n) }
 
 // Free returns the units there is room for, with the one that leaves next.
 func (q *Queue) Free(now time.Time) float64 { return q.gcra.Free(now) }
+
+// Reset returns the time until the queue is empty.
+func (q *Queue) Reset(now time.Time) time.Duration { return q.gcra.Reset(now) }

@@ -53,6 +53,11 @@ type Limiter interface {
 	// estimated from two counters by the others.
 	Spent(now time.Time) int
 
+	// Reset returns what a server of this algorithm reports as its reset: for a
+	// bucket the time until it is full, for a window until it ends, for a log until
+	// its oldest unit counts no more.
+	Reset(now time.Time) time.Duration
+
 	// SetMargin widens the spacing to m times what the rule says, from now on;
 	// what is spent stays spent. m is brought into 1 to 2 and rounded up by less
 	// than 1/65536. FixedWindow and SlidingWindow, whose windows are the

@@ -91,6 +91,17 @@ func (l *Log) Spent(now time.Time) int {
 	return int(used)
 }
 
+// Reset returns the time until the oldest unit counts no more.
+func (l *Log) Reset(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i, used := l.live(mono(now))
+	if used == 0 {
+		return 0
+	}
+	return time.Duration(subSat(addSat(l.runs[i].at, l.wide.per(l.rule)), mono(now)))
+}
+
 // SetMargin widens Per.
 func (l *Log) SetMargin(now time.Time, m float64) {
 	l.mu.Lock()

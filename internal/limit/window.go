@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -77,6 +78,14 @@ func (w *Window) Spent(now time.Time) int {
 	return int(addSat(p.cur, mulDiv(p.prev, p.left, int64(w.rule.Per), true)))
 }
 
+// Reset returns the time until the window ends.
+func (w *Window) Reset(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.look(now)
+	return time.Duration(addSat(p.until, p.left))
+}
+
 // SetMargin lessens the units of a window.
 func (w *Window) SetMargin(now time.Time, m float64) {
 	w.mu.Lock()
@@ -100,37 +109,28 @@ func (w *Window) Reconfigure(now time.Time, r *Rule) {
 	used := addSat(p.cur, mulDiv(p.prev, p.left, int64(w.rule.Per), true))
 	w.rule, w.cur, w.prev = r, 0, 0
 	p = w.look(now)
-	w.anchor, w.window, w.cur = p.anchor, p.window, used
+	w.anchor, w.window, w.cur = p.anchor, p.number, used
 }
 
-// pair is the window of an instant and the one before it.
+// pair is a window, what was spent in it, and in the one before.
 type pair struct {
 	view
 	cur, prev int64
 }
 
-// look returns the windows of now. The clock on the wall is asked only where
+// look returns the windows for now. The clock on the wall is asked only where
 // neither is in use.
 func (w *Window) look(now time.Time) pair {
 	per := int64(w.rule.Per)
 	if w.cur > 0 || w.prev > 0 {
-		pos := w.anchor.at(now)
-		i := floorDiv(pos, per)
-		v := view{anchor: w.anchor, window: i, left: per - (pos - i*per)}
-		switch {
-		case i < w.window:
-			v.window, v.until = w.window, subSat(w.window*per, pos)
-			v.left = per
+		switch v := w.anchor.look(now, per, w.window); {
+		case v.number == w.window:
 			return pair{v, w.cur, w.prev}
-		case i == w.window:
-			return pair{v, w.cur, w.prev}
-		case i == w.window+1 && w.cur > 0:
+		case v.number == w.window+1 && w.cur > 0:
 			return pair{v, 0, w.cur}
 		}
 	}
-	pos := wall(now)
-	i := floorDiv(pos, per)
-	return pair{view: view{anchor: newAnchor(now), window: i, left: per - (pos - i*per)}}
+	return pair{view: newAnchor(now).look(now, per, math.MinInt64)}
 }
 
 func (w *Window) wait(now time.Time, n int) time.Duration {
@@ -169,13 +169,13 @@ func (w *Window) charge(now time.Time, n int64) {
 		}
 		p.prev = max(0, addSat(p.prev, min(0, addSat(p.cur, n))))
 	}
-	w.anchor, w.window = p.anchor, p.window
+	w.anchor, w.window = p.anchor, p.number
 	w.cur, w.prev = max(0, addSat(p.cur, n)), p.prev
 }
 
 // giveBackPast gives back units of a window before the last one charged.
 func (w *Window) giveBackPast(now time.Time, n int64) {
-	if floorDiv(w.anchor.at(now), int64(w.rule.Per)) == w.window-1 {
+	if w.anchor.look(now, int64(w.rule.Per), math.MinInt64).number == w.window-1 {
 		w.prev = max(0, addSat(w.prev, n))
 	}
 }
