@@ -1,0 +1,36 @@
+package comitytest_test
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/comity/comity"
+	"github.com/comity/comity/comitytest"
+)
+
+// A partner that allows two calls in any hour, and then fails once on purpose.
+func ExampleAPI() {
+	api := &comitytest.API{
+		Limits:  []comity.Limit{{N: 2, Per: time.Hour, Algorithm: comity.SlidingLog}},
+		Dialect: comitytest.RetryAfterOnly,
+	}
+	client := &http.Client{Transport: api}
+	for range 3 {
+		res, err := client.Get("https://api.partner.example/orders")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(res.StatusCode, res.Header.Get("Retry-After"))
+	}
+	api.Fail(1, http.StatusBadGateway, nil)
+	res, _ := client.Get("https://api.partner.example/orders")
+	fmt.Println(res.StatusCode)
+	fmt.Println(len(api.Hits()), "calls, over the limit:", len(api.Over()))
+	// Output:
+	// 200
+	// 200
+	// 429 3600
+	// 502
+	// 4 calls, over the limit: 1
+}
