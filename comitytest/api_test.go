@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/time/rate"
 
 	"github.com/comity/comity"
 	"github.com/comity/comity/comitytest"
@@ -324,7 +323,20 @@ func TestAPINamesAnInvalidLimit(t *testing.T) {
 
 func TestAPITakesALimiterOfOnesOwn(t *testing.T) {
 	api := &comitytest.API{Dialect: plain, Limits: []comity.Limit{{
-		Name: "own", New: func(_, key string) comity.Limiter { return comity.RateLimiter(rate.NewLimiter(0, 3)) },
+		Name: "own", New: func(_, key string) comity.Limiter { return &three{} },
 	}}}
 	require.Equal(t, 3, count(send(t, api, 5, "http://x.example/"), 200))
 }
+
+// three allows three units, ever.
+type three struct{ spent int }
+
+func (l *three) Take(_ time.Time, n int) (time.Duration, error) {
+	if l.spent+n > 3 {
+		return comity.Forever, nil
+	}
+	l.spent += n
+	return 0, nil
+}
+
+func (l *three) Adjust(_ time.Time, n int) { l.spent += n }

@@ -21,16 +21,16 @@ func ExampleAPI() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(res.StatusCode, res.Header.Get("Retry-After"))
+		fmt.Printf("%d %q\n", res.StatusCode, res.Header.Get("Retry-After"))
 	}
 	api.Fail(1, http.StatusBadGateway, nil)
 	res, _ := client.Get("https://api.partner.example/orders")
 	fmt.Println(res.StatusCode)
 	fmt.Println(len(api.Hits()), "calls, over the limit:", len(api.Over()))
 	// Output:
-	// 200
-	// 200
-	// 429 3600
+	// 200 ""
+	// 200 ""
+	// 429 "3600"
 	// 502
 	// 4 calls, over the limit: 1
 }
