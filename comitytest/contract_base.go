@@ -146,7 +146,7 @@ type call struct {
 	copy   http.Request
 	header http.Header
 	body   string
-	answer *http.Response
+	answer io.ReadCloser // body of the response, as the wrapper got it
 }
 
 func (t *trial) stub(script ...answer) *stub {
@@ -182,7 +182,9 @@ func (s *stub) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := next(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls[n].answer = res
+	if res != nil {
+		s.calls[n].answer = res.Body
+	}
 	return res, err
 }
 

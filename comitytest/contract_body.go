@@ -108,7 +108,7 @@ func abandonedClosed(t *trial) {
 		r := t.answered(t.wrapped(base), t.get("http://"+hostA))
 		t.count(base, 2)
 		calls := base.seen()
-		last, _ := calls[len(calls)-1].answer.Body.(*download)
+		last := calls[len(calls)-1].answer.(*download)
 		if _, closes := last.state(); closes != 0 {
 			t.Errorf("%s: the response that was returned had been closed", name)
 		}

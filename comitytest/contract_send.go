@@ -177,7 +177,6 @@ func sentOnceWithoutGetBody(t *trial) {
 		} else if got := t.text(r.Response); r.StatusCode != f.status || got != "try again" {
 			t.Errorf("%s: got %d %q", method, r.StatusCode, got)
 		}
-		t.bodiesClosed()
 	}
 }
 
@@ -246,9 +245,7 @@ func expectContinue(t *trial) {
 	if r.StatusCode != http.StatusExpectationFailed {
 		t.Errorf("got status %d", r.StatusCode)
 	}
-	all := t.uploads.all
-	t.bodiesClosed()
-	for _, u := range all {
+	for _, u := range t.uploads.all {
 		if reads, _ := u.state(); reads != 0 {
 			t.Error("an upload that the server refused was read")
 		}
