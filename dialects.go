@@ -43,23 +43,23 @@ var (
 
 // What the dialects settle. None of these changes.
 var (
-	autoRules        = rules{}
-	ietfRules        = rules{only: []source{fromRateLimit, fromBeta}}
-	fieldsRules      = rules{only: []source{fromRateLimit, fromFields}, noItems: true}
-	xRules           = rules{only: []source{fromX}}
-	kuCoinRules      = rules{milli: []source{fromKuCoin}}
-	deltaMillisRules = rules{milli: []source{fromX, fromXDash, fromXRL}}
-	discordRules     = rules{milliWait: true}
-	delayRules       = rules{only: []source{fromNowhere}}
+	autoRules        = readRules{}
+	ietfRules        = readRules{only: []source{fromRateLimit, fromBeta}}
+	fieldsRules      = readRules{only: []source{fromRateLimit, fromFields}, noItems: true}
+	xRules           = readRules{only: []source{fromX}}
+	kuCoinRules      = readRules{milli: []source{fromKuCoin}}
+	deltaMillisRules = readRules{milli: []source{fromX, fromXDash, fromXRL}}
+	discordRules     = readRules{milliWait: true}
+	delayRules       = readRules{only: []source{fromNowhere}}
 )
 
-func parseWith(r *rules) func(http.Header, time.Time) Advice {
+func parseWith(r *readRules) func(http.Header, time.Time) Advice {
 	return func(h http.Header, now time.Time) Advice { return parse(h, now, r) }
 }
 
 // rulesOf returns the rules of a dialect of this package that needs nothing
 // else; nil for any other.
-func rulesOf(d *Dialect) *rules {
+func rulesOf(d *Dialect) *readRules {
 	switch d {
 	case nil, Auto:
 		return &autoRules
@@ -96,7 +96,7 @@ func parseLegacyDiscord(h http.Header, now time.Time) Advice {
 // reading alone have fields of their own.
 func parseStrava(h http.Header, now time.Time) Advice {
 	a := parse(h, now, &delayRules)
-	p := parser{h: h, now: now, rules: &delayRules, a: &a}
+	p := parser{h: h, now: now, readRules: &delayRules, a: &a}
 	p.collectClock()
 	if p.stored() {
 		return a

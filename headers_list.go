@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A policy is a limit with its window, from RateLimit-Policy or from behind the
+// A statedPolicy is a limit with its window, from RateLimit-Policy or from behind the
 // limit in a list, as drafts 01 to 07 have it.
-type policy struct {
+type statedPolicy struct {
 	limit  int64
 	frac   uint32 // billionths of a limit below 1, which is reported as 1
 	window time.Duration
@@ -138,7 +138,7 @@ func (p *parser) limit(f *field, pick int, r *report, t *tally) {
 		switch {
 		case !ok || again && l.window < 0:
 		case again || m.n > 1:
-			p.policy(l)
+			p.statedPolicy(l)
 		default:
 			if l.limit >= 0 {
 				r.Limit, r.frac = l.limit, l.frac
@@ -152,8 +152,8 @@ func (p *parser) limit(f *field, pick int, r *report, t *tally) {
 
 // readLimit reads N, N;w=S, N/duration or a duration alone, which is a window
 // without a limit (AspNetCoreRateLimit).
-func (p *parser) readLimit(f *field, s string) (l policy, ok bool) {
-	l = policy{limit: -1, window: -1, blame: f.key}
+func (p *parser) readLimit(f *field, s string) (l statedPolicy, ok bool) {
+	l = statedPolicy{limit: -1, window: -1, blame: f.key}
 	head, params, more := strings.Cut(s, ";")
 	head = trim(head)
 	n, frac, ok := count(head)
@@ -220,7 +220,7 @@ func (p *parser) windowParam(f *field, params string) time.Duration {
 }
 
 // policy keeps a policy, once.
-func (p *parser) policy(l policy) {
+func (p *parser) statedPolicy(l statedPolicy) {
 	for i := range p.policies {
 		if q := &p.policies[i]; q.limit == l.limit && q.window == l.window && q.frac == l.frac {
 			return

@@ -126,8 +126,8 @@ func (p *parser) pair() {
 
 // policyOf returns the policy of r: one with its limit, of which the smallest
 // window that can hold its reset; or the only one, if r states no limit.
-func (p *parser) policyOf(r *report) *policy {
-	var best *policy
+func (p *parser) policyOf(r *report) *statedPolicy {
+	var best *statedPolicy
 	for i := range p.policies {
 		l := &p.policies[i]
 		switch {

@@ -191,7 +191,7 @@ func (p *parser) add(r report) {
 
 // reset reads a reset of r unless a field that comes first has been.
 func (p *parser) reset(f *field, pick int, r *report, t *tally) {
-	milli := f.milli || !f.unit && slices.Contains(p.rules.milli, f.source)
+	milli := f.milli || !f.unit && slices.Contains(p.readRules.milli, f.source)
 	var d time.Duration
 	var how form
 	if pick >= 0 {

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// rules are what a dialect settles that headers alone do not say. The zero rules
+// readRules are what a dialect settles that headers alone do not say. The zero rules
 // are those of Auto.
-type rules struct {
+type readRules struct {
 	only      []source // sources of quotas that are read; all if empty
 	milli     []source // sources whose resets count milliseconds
 	milliWait bool     // Retry-After counts milliseconds
 	noItems   bool     // RateLimit itself is not read, only RateLimit-Policy
 }
 
-func (r *rules) reads(s source) bool {
+func (r *readRules) reads(s source) bool {
 	return len(r.only) == 0 || slices.Contains(r.only, s)
 }
 
 // A parser reads one response.
 type parser struct {
-	h      http.Header
-	now    time.Time
-	rules  *rules
-	a      *Advice
-	fields []field
-	clock  clock
-	ready  bool // clock is set
+	h         http.Header
+	now       time.Time
+	readRules *readRules
+	a         *Advice
+	fields    []field
+	clock     clock
+	ready     bool // clock is set
 
 	quotas   []report
-	policies []policy
+	policies []statedPolicy
 	name     string // of the quotas without one
 	nameRank uint8
 	tie      bool // a policy was chosen by the time to the reset
@@ -42,7 +42,7 @@ type parser struct {
 const maxFields = 6 * maxQuotas
 
 // parse reads what h says at now.
-func parse(h http.Header, now time.Time, r *rules) Advice {
+func parse(h http.Header, now time.Time, r *readRules) Advice {
 	if !anyField(h) {
 		return Advice{RetryAfter: -1}
 	}
@@ -53,10 +53,10 @@ func parse(h http.Header, now time.Time, r *rules) Advice {
 
 // parseInto replaces *a by what h says at now. It keeps the memory of a.Quotas
 // and a.Malformed.
-func parseInto(h http.Header, now time.Time, r *rules, a *Advice) {
+func parseInto(h http.Header, now time.Time, r *readRules, a *Advice) {
 	a.RetryAfter, a.Retry = -1, 0
 	a.Quotas, a.Malformed = a.Quotas[:0], a.Malformed[:0]
-	p := parser{h: h, now: now, rules: r, a: a}
+	p := parser{h: h, now: now, readRules: r, a: a}
 	p.read()
 }
 
@@ -143,7 +143,7 @@ func (p *parser) collect() {
 			// Rule 6 of the grammar: a family alone holds the limit.
 			f.kind, f.source, f.order, f.bare = kindLimit, fromFields, 4, true
 		}
-		if f.kind == noKind || f.kind >= kindItems && !p.rules.reads(f.source) || f.kind == kindItems && p.rules.noItems {
+		if f.kind == noKind || f.kind >= kindItems && !p.readRules.reads(f.source) || f.kind == kindItems && p.readRules.noItems {
 			continue
 		}
 		i := len(p.fields)
@@ -325,7 +325,7 @@ func isName(s string) bool {
 func (p *parser) delay(fs []field) {
 	for i := range fs {
 		f := &fs[i]
-		milli := f.milli || f.kind == kindRetryAfter && p.rules.milliWait
+		milli := f.milli || f.kind == kindRetryAfter && p.readRules.milliWait
 		if d, _ := p.moment(f, maxDelay, milli); d > p.a.RetryAfter {
 			p.a.RetryAfter = d
 		}

@@ -12,10 +12,10 @@ type reader struct{}
 // read replaces *a by what h says at now, in dialect d. It keeps the memory of
 // a.Quotas and a.Malformed.
 func (r *reader) read(d *Dialect, h http.Header, now time.Time, refused bool, a *Advice) {
-	rules := rulesOf(d)
-	if rules == nil {
+	readRules := rulesOf(d)
+	if readRules == nil {
 		*a = d.Parse(h, now)
 		return
 	}
-	parseInto(h, now, rules, a)
+	parseInto(h, now, readRules, a)
 }
