@@ -38,7 +38,7 @@ var layers = map[string]layer{
 	"internal/sf":     {},
 	"internal/window": {},
 	"egress":          {own: []string{".", "internal/window"}, tests: []string{"comitytest", "examples/internal/"}},
-	"comitytest":      {own: []string{".", "internal/limit", "internal/sf"}},
+	"comitytest":      {own: []string{".", "internal/limit", "internal/limit/exact", "internal/sf"}},
 	"statusz":         {own: []string{"."}, tests: []string{"comitytest"}},
 	"fleet":           {own: []string{"."}, tests: []string{"comitytest"}},
 	"examples":        {own: []string{".", "egress", "comitytest", "statusz", "fleet"}, others: card},

@@ -164,7 +164,6 @@ func (r *rateLimiter) Take(now time.Time, n int) (time.Duration, error) {
 	}
 	d := v.DelayFrom(at)
 	if d == 0 {
-		r.last = at
 		return 0, nil
 	}
 	v.CancelAt(at)
@@ -180,21 +179,23 @@ func (r *rateLimiter) Adjust(now time.Time, n int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last = r.forward(now)
+	at := r.forward(now)
 	b := r.l.Burst()
 	if n <= b || r.l.Limit() == rate.Inf {
-		r.l.ReserveN(r.last, n)
+		r.l.ReserveN(at, n)
 		return
 	}
 	// A charge above the burst is refused, and charges nothing.
-	r.l.SetBurstAt(r.last, n)
-	r.l.ReserveN(r.last, n)
-	r.l.SetBurstAt(r.last, b)
+	r.l.SetBurstAt(at, n)
+	r.l.ReserveN(at, n)
+	r.l.SetBurstAt(at, b)
 }
 
+// forward returns the latest time there was. A reservation that is canceled has
+// moved l on as well.
 func (r *rateLimiter) forward(now time.Time) time.Time {
-	if now.Before(r.last) {
-		return r.last
+	if now.After(r.last) {
+		r.last = now
 	}
-	return now
+	return r.last
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/comity/comity"
+	"github.com/comity/comity/comitytest"
 )
 
 func TestLimitTextForm(t *testing.T) {
@@ -137,6 +138,12 @@ func TestNewLimiterAsksNew(t *testing.T) {
 	require.Same(t, want, got)
 	_, err = comity.NewLimiter(comity.Limit{New: func(string, string) comity.Limiter { return nil }})
 	require.Error(t, err)
+}
+
+func TestRateLimiterKeepsItsPromise(t *testing.T) {
+	comitytest.TestLimiter(t, comity.Limit{N: 10, Per: time.Second, Burst: 7}, func() comity.Limiter {
+		return comity.RateLimiter(rate.NewLimiter(10, 7))
+	})
 }
 
 func TestRateLimiter(t *testing.T) {

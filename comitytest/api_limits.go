@@ -148,6 +148,9 @@ func (a *API) report(cs []charge, now time.Time, wait time.Duration) http.Header
 		if q.Unit == "" {
 			q.Unit = "requests"
 		}
+		if q.Name == "" && len(cs) > 1 {
+			q.Name = c.label // something must tell them apart
+		}
 		if c.bucket() && c.Burst > c.N {
 			// The most that can remain, and the time it takes to fill.
 			q.Limit, q.Window = int64(c.Burst), c.Per*time.Duration(c.Burst)/time.Duration(c.N)

@@ -166,7 +166,7 @@ func TestAPITakesFromAllLimitsOrNone(t *testing.T) {
 		}
 		require.Equal(t, map[string]int{"10/m": 1, "refunds": 3, "tokens": 2}, over)
 		require.Equal(t, []string{
-			" requests 0/10 per 1m0s, resets in 1m0s", "tokens tokens 0/100 per 1m0s, resets in 1m0s", "shadow requests 0/1 per 1h0m0s, resets in 10h0m0s",
+			"10/m requests 0/10 per 1m0s, resets in 1m0s", "tokens tokens 0/100 per 1m0s, resets in 1m0s", "shadow requests 0/1 per 1h0m0s, resets in 10h0m0s",
 		}, get(t, api, "http://x.example/").Header["Quota"])
 	})
 }

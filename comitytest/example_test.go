@@ -3,11 +3,27 @@ package comitytest_test
 import (
 	"fmt"
 	"net/http"
+	"testing"
 	"time"
 
 	"github.com/comity/comity"
 	"github.com/comity/comity/comitytest"
 )
+
+// Any Limiter can prove itself in a test of its own.
+func ExampleTestLimiter() {
+	_ = func(t *testing.T) {
+		l := comity.Limit{N: 100, Per: time.Second, Burst: 20}
+		comitytest.TestLimiter(t, l, func() comity.Limiter {
+			m, err := comity.NewLimiter(l) // yours
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		})
+	}
+	// Output:
+}
 
 // A partner that allows two calls in any hour, and then fails once on purpose.
 func ExampleAPI() {

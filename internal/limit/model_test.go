@@ -42,7 +42,7 @@ func each(t *testing.T, f func(t *testing.T, a algorithm, r *limit.Rule, rnd *ra
 	for _, a := range algorithms {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(100) {
+			for seed := range uint64(200) {
 				rnd := rand.New(rand.NewPCG(seed, 7))
 				r := &limit.Rule{
 					N:   1 + rnd.IntN([]int{1, 3, 10, 1000}[rnd.IntN(4)]),

@@ -3,7 +3,8 @@
 package exact
 
 import (
-	"math/big"
+	"cmp"
+	"math/bits"
 	"time"
 )
 
@@ -82,7 +83,7 @@ func (l *Log) bucket(now time.Time, n int) bool {
 	for i := len(l.spent) - 1; i >= 0; i-- {
 		spent += int64(l.spent[i].n)
 		// spent <= N·W/Per + holds
-		if cmp(spent-int64(holds), int64(l.Per), int64(l.N), int64(now.Sub(l.spent[i].at))) > 0 {
+		if mul(spent-int64(holds), int64(l.Per)).compare(mul(int64(l.N), int64(now.Sub(l.spent[i].at)))) > 0 {
 			return false
 		}
 	}
@@ -94,18 +95,13 @@ func (l *Log) estimate(now time.Time, n int) bool {
 	w := l.window(now)
 	cur := l.sum(func(e entry) bool { return l.window(e.at).Equal(w) })
 	prev := l.sum(func(e entry) bool { return l.window(e.at).Equal(w.Add(-l.Per)) })
-	return cmp(int64(prev), int64(l.Per-now.Sub(w)), int64(l.N-cur-n), int64(l.Per)) <= 0
+	return mul(int64(prev), int64(l.Per-now.Sub(w))).compare(mul(int64(l.N-cur-n), int64(l.Per))) <= 0
 }
 
-// window returns the begin of the window of t.
+// window returns the begin of the window of t, which lies after 1970.
 func (l *Log) window(t time.Time) time.Time {
-	phase := new(big.Int).Mod(nanos(t), big.NewInt(int64(l.Per)))
-	return t.Round(0).Add(-time.Duration(phase.Int64()))
-}
-
-func nanos(t time.Time) *big.Int {
-	s := new(big.Int).Mul(big.NewInt(t.Unix()), big.NewInt(1e9))
-	return s.Add(s, big.NewInt(int64(t.Nanosecond())))
+	n := t.UnixNano()
+	return time.Unix(0, n-n%int64(l.Per))
 }
 
 func (l *Log) sum(in func(entry) bool) (n int) {
@@ -117,10 +113,30 @@ func (l *Log) sum(in func(entry) bool) (n int) {
 	return n
 }
 
-// cmp compares a·b with c·d.
-func cmp(a, b, c, d int64) int {
-	x := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
-	return x.Cmp(new(big.Int).Mul(big.NewInt(c), big.NewInt(d)))
+// product is a·b in full.
+type product struct {
+	sign   int
+	hi, lo uint64
+}
+
+func mul(a, b int64) product {
+	p := product{sign: cmp.Compare(a, 0) * cmp.Compare(b, 0)}
+	p.hi, p.lo = bits.Mul64(abs(a), abs(b))
+	return p
+}
+
+func abs(a int64) uint64 {
+	if a < 0 {
+		return -uint64(a)
+	}
+	return uint64(a)
+}
+
+func (p product) compare(q product) int {
+	if p.sign != q.sign {
+		return cmp.Compare(p.sign, q.sign)
+	}
+	return p.sign * cmp.Or(cmp.Compare(p.hi, q.hi), cmp.Compare(p.lo, q.lo))
 }
 
 // Free returns the first time from now on at which n units may be spent, to the
