@@ -116,13 +116,13 @@ func TestProperty22Clock(t *testing.T) {
 				}
 				// A healthy backend from now on: after the lookback nothing is refused.
 				refused := 0
-				for i := range 16_000 {
-					now := at(after + time.Duration(i)*10*time.Millisecond)
+				for i := range 8_000 {
+					now := at(after + time.Duration(i)*20*time.Millisecond)
 					bu.first(now)
 					bu.tokens(now, 0.1, false)
 					bu.take(now, 0.1, false)
 					bu.giveBack(now)
-					if !th.attempt(ad, now, true) && i > 15_500 && (!plain || step.Abs() >= time.Hour) { // the book's rule needs minutes
+					if !th.attempt(ad, now, true) && i > 7_500 && (!plain || step.Abs() >= time.Hour) { // the book's rule needs minutes
 						refused++
 					}
 				}
@@ -147,7 +147,7 @@ func TestProperty21Concurrency(t *testing.T) {
 			for i := range each {
 				now := at(time.Duration(i) * time.Microsecond)
 				th.done(ad, now, (i+w)%4 == 0, true)
-				if i%16 == 0 {
+				if i%256 == 0 {
 					th.snapshot(ad, now)
 				}
 			}

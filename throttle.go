@@ -52,8 +52,10 @@ func (t *throttle) sent(ad *Adaptive, now time.Time) {
 	if m == nil || ad.K < 0 || m.share() == 0 {
 		return
 	}
-	m.sentAt.Store(ticks(now))
-	m.askedAt.Store(0)
+	if n := ticks(now); n-m.sentAt.Load() >= int64(throttleOften) || m.askedAt.Load() != 0 {
+		m.sentAt.Store(n)
+		m.askedAt.Store(0)
+	}
 }
 
 // done notes the end of a call that was sent. One that counts nowhere gives its
@@ -63,22 +65,23 @@ func (t *throttle) done(ad *Adaptive, now time.Time, accepted, counts bool) {
 	if ad.K < 0 {
 		return
 	}
+	n := ticks(now)
 	m := t.m.Load()
 	if m == nil {
 		switch {
 		case !counts:
 			return
 		case accepted:
-			t.seed.Add(ticks(now) / int64(throttleBase))
+			t.seed.Add(n / int64(throttleBase))
 			return
 		}
-		m = t.grow(ad, ticks(now))
+		m = t.grow(ad, n)
 	}
 	if m.share() > 0 && (accepted || !counts) {
 		m.pay()
 	}
 	if counts {
-		m.count(ticks(now), accepted)
+		m.count(n, accepted)
 	}
 }
 
@@ -208,6 +211,7 @@ const (
 	throttleBase    = 10 * time.Second       // how far back the counts go if they hold minSamples
 	throttleFloor   = 10 * time.Second       // a call goes after this time without one, whatever the counts say
 	throttleEvery   = 100 * time.Millisecond // how old the share may be
+	throttleOften   = time.Millisecond       // how often the words that all calls read are written
 	throttleSamples = 100                    // calls below which the counts go further back than throttleBase
 	throttleMin     = 10                     // calls below which nothing is refused
 	throttleLeak    = 0.02                   // share of the refused that pass: without it any split between equal clients is stable

@@ -3,41 +3,58 @@
 // time divided by the bucket's width.
 package window
 
-import "sync/atomic"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
-// A word of a Ring is a bucket: 20 bits of the bucket's number, then two counts
-// of 22 bits. With 60 buckets a word is mistaken for one of its own 15.7 million
-// buckets later (a year, at 2 s), and only if nothing was counted meanwhile.
+// A word of a Ring is a bucket: 20 bits that tell which turn of the ring it was
+// counted in, then two counts of 22 bits. With 64 buckets a word is mistaken for
+// one of its own 67 million buckets later (four years, at 2 s), and only if nothing
+// was counted meanwhile.
 const (
 	countBits = 22
 	countMax  = 1<<countBits - 1
-	tagBits   = 64 - 2*countBits
-	tagMask   = 1<<tagBits - 1
+	turnBits  = 64 - 2*countBits
+	turnMask  = 1<<turnBits - 1
 
 	// slack is what racing adds may put on top of a count that was seen below
 	// the bound, so that the bound is never crossed into the next field.
 	slack = 1 << 12
 )
 
-// Ring is a ring of buckets, each with two counts. It forgets a bucket when it
-// counts one that stands len(Ring) later; a reader of Get never sees an older one.
-// Counts saturate at 4 million. A goroutine that is stopped between the look at a
-// bucket and the add for a whole turn of the ring misplaces one count.
-type Ring []atomic.Uint64
+// Ring is a ring of buckets, each with two counts. A bucket is forgotten when one
+// is counted that stands at least the length of the ring later; Get never shows an
+// older one. Counts saturate at 4 million. A goroutine that is stopped between the
+// look at a bucket and the add for a whole turn of the ring misplaces one count.
+type Ring struct {
+	words []atomic.Uint64 // their number is a power of two
+	shift uint
+}
 
-// NewRing returns a Ring of n buckets, at least one.
-func NewRing(n int) Ring { return make(Ring, max(n, 1)) }
+// NewRing returns a Ring of at least n buckets.
+func NewRing(n int) Ring {
+	shift := uint(bits.Len(uint(max(n, 1) - 1)))
+	return Ring{words: make([]atomic.Uint64, 1<<shift), shift: shift}
+}
+
+// Len returns the number of buckets.
+func (r *Ring) Len() int { return len(r.words) }
+
+// word returns the place of a bucket, and the turn that is there if it is counted.
+func (r *Ring) word(bucket int64) (w *atomic.Uint64, turn uint64) {
+	return &r.words[bucket&int64(len(r.words)-1)], uint64(bucket) >> r.shift & turnMask
+}
 
 // Add adds a and b to the counts of a bucket, numbered from 0.
-func (r Ring) Add(bucket int64, a, b uint64) {
-	w := &r[uint64(bucket)%uint64(len(r))]
-	tag := uint64(bucket) & tagMask
+func (r *Ring) Add(bucket int64, a, b uint64) {
+	w, turn := r.word(bucket)
 	a, b = min(a, countMax-slack), min(b, countMax-slack)
 	delta := a<<countBits | b
 	for {
 		old := w.Load()
-		if old>>(2*countBits) != tag || old == 0 {
-			if w.CompareAndSwap(old, tag<<(2*countBits)|delta) {
+		if old>>(2*countBits) != turn {
+			if w.CompareAndSwap(old, turn<<(2*countBits)|delta) {
 				return
 			}
 			continue
@@ -51,7 +68,7 @@ func (r Ring) Add(bucket int64, a, b uint64) {
 }
 
 // Spread adds a and b to the counts of the buckets from first to last, evenly.
-func (r Ring) Spread(first, last int64, a, b uint64) {
+func (r *Ring) Spread(first, last int64, a, b uint64) {
 	for ; first <= last; first++ {
 		n := uint64(last - first + 1)
 		x, y := a/n, b/n
@@ -64,11 +81,11 @@ func (r Ring) Spread(first, last int64, a, b uint64) {
 
 // Sub takes a and b from the counts of a bucket and reports whether it
 // found them there.
-func (r Ring) Sub(bucket int64, a, b uint64) bool {
-	w := &r[uint64(bucket)%uint64(len(r))]
+func (r *Ring) Sub(bucket int64, a, b uint64) bool {
+	w, turn := r.word(bucket)
 	for {
 		old := w.Load()
-		if old>>(2*countBits) != uint64(bucket)&tagMask || old>>countBits&countMax < a || old&countMax < b {
+		if old>>(2*countBits) != turn || old>>countBits&countMax < a || old&countMax < b {
 			return false
 		}
 		if w.CompareAndSwap(old, old-(a<<countBits|b)) {
@@ -78,17 +95,18 @@ func (r Ring) Sub(bucket int64, a, b uint64) bool {
 }
 
 // Get returns the counts of a bucket: zero if the ring holds another in its place.
-func (r Ring) Get(bucket int64) (a, b uint64) {
-	w := r[uint64(bucket)%uint64(len(r))].Load()
-	if w>>(2*countBits) != uint64(bucket)&tagMask {
+func (r *Ring) Get(bucket int64) (a, b uint64) {
+	w, turn := r.word(bucket)
+	word := w.Load()
+	if word>>(2*countBits) != turn {
 		return 0, 0
 	}
-	return w >> countBits & countMax, w & countMax
+	return word >> countBits & countMax, word & countMax
 }
 
 // Sum returns the counts of n buckets, the last of which is bucket.
-func (r Ring) Sum(bucket int64, n int) (a, b uint64) {
-	for i := range int64(min(n, len(r))) {
+func (r *Ring) Sum(bucket int64, n int) (a, b uint64) {
+	for i := range int64(min(n, len(r.words))) {
 		if bucket < i {
 			break
 		}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package comity
+
+const raceEnabled = false
