@@ -118,10 +118,10 @@ func TestProperty06Fairness(t *testing.T) {
 		require.LessOrEqual(t, ratio(10), 1.25*ratio(2))
 
 		for _, seed := range seeds(3) {
-			clients := pick(6, 40, 40)
+			clients := pick(12, 40, 40)
 			s := newSim(seed, 10*float64(clients), 0.3)
 			s.add(clients, 50, adaptive(k))
-			end := pick(4*time.Minute, 10*time.Minute, 30*time.Minute)
+			end := pick(6*time.Minute, 10*time.Minute, 30*time.Minute)
 			s.run(end - min(end/2, 5*time.Minute))
 			before := s.accepted()
 			s.run(end)

@@ -22,8 +22,9 @@ func pick[T any](tiny, short, full T) T {
 	return short
 }
 
-// simStart is the instant at which simulations begin.
-var simStart = time.Unix(1_700_000_000, 0)
+// simStart is the instant at which simulations begin: buckets begin there too, so
+// that a run is the same in every process.
+var simStart = epoch.Round(0).Add(throttleBase - time.Duration(ticks(epoch))%throttleBase)
 
 // sim is a discrete-event simulation on a clock of its own: clients that call one
 // backend. The same seed gives the same run.
@@ -36,17 +37,17 @@ type sim struct {
 	clients []*simClient
 
 	latency time.Duration // of an answer, besides the time it waits in the backend
-	series  []tally       // by tallyWidth, by the time of each event
+	series  []simTally    // by tallyWidth, by the time of each event
 	watch   func(*simClient, event)
 }
 
 const tallyWidth = 100 * time.Millisecond
 
-// tally counts what happened: calls offered, tries sent, tries accepted, calls
+// simTally counts what happened: calls offered, tries sent, tries accepted, calls
 // refused by their own client.
-type tally struct{ offered, sent, ok, local int }
+type simTally struct{ offered, sent, ok, local int }
 
-func (t *tally) add(u tally) {
+func (t *simTally) add(u simTally) {
 	t.offered += u.offered
 	t.sent += u.sent
 	t.ok += u.ok
@@ -98,7 +99,7 @@ type simClient struct {
 	budget float64
 	bu     budget
 	class  func(*rand.Rand) Criticality
-	total  tally
+	total  simTally
 }
 
 type event struct {
@@ -174,7 +175,7 @@ func (s *sim) step(e event) {
 		if c.class != nil {
 			e.class = c.class(s.rnd)
 		}
-		s.note(c, tally{offered: 1})
+		s.note(c, simTally{offered: 1})
 		c.bu.first(s.time())
 		s.try(c, e)
 	case retrial:
@@ -187,7 +188,7 @@ func (s *sim) step(e event) {
 func (s *sim) try(c *simClient, e event) {
 	if c.ad != nil {
 		if ok, _ := c.th.admit(c.ad, s.time(), e.class, e.try > 1); !ok {
-			s.note(c, tally{local: 1})
+			s.note(c, simTally{local: 1})
 			if s.watch != nil {
 				s.watch(c, e)
 			}
@@ -195,7 +196,7 @@ func (s *sim) try(c *simClient, e event) {
 		}
 		c.th.sent(c.ad, s.time())
 	}
-	s.note(c, tally{sent: 1})
+	s.note(c, simTally{sent: 1})
 	e.ok = s.server.serve(s.now)
 	e.kind = ending
 	e.at = s.now + s.latency
@@ -213,7 +214,7 @@ func (s *sim) end(c *simClient, e event) {
 		s.watch(c, e)
 	}
 	if e.ok {
-		s.note(c, tally{ok: 1})
+		s.note(c, simTally{ok: 1})
 		return
 	}
 	if int(e.try) >= c.tries {
@@ -231,17 +232,17 @@ func (s *sim) end(c *simClient, e event) {
 
 func (s *sim) time() time.Time { return simStart.Add(s.now) }
 
-func (s *sim) note(c *simClient, t tally) {
+func (s *sim) note(c *simClient, t simTally) {
 	c.total.add(t)
 	i := int(s.now / tallyWidth)
 	for len(s.series) <= i {
-		s.series = append(s.series, tally{})
+		s.series = append(s.series, simTally{})
 	}
 	s.series[i].add(t)
 }
 
 // between returns what happened from one time to another.
-func (s *sim) between(from, to time.Duration) (sum tally) {
+func (s *sim) between(from, to time.Duration) (sum simTally) {
 	for i := int(from / tallyWidth); i < int(to/tallyWidth) && i < len(s.series); i++ {
 		sum.add(s.series[i])
 	}

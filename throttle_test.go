@@ -11,7 +11,7 @@ import (
 )
 
 // at is an instant of the tests' own clock, which has no monotonic part.
-func at(d time.Duration) time.Time { return time.Unix(1_700_000_000, 0).Add(d) }
+func at(d time.Duration) time.Time { return simStart.Add(d) }
 
 func adaptive(k float64) *Adaptive {
 	ad := Adaptive{K: k}.withDefaults()
