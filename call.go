@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,11 +23,53 @@ type Call struct {
 // Cost is a number of units by Limit.Unit.
 type Cost map[string]int
 
+// Settle corrects the cost of the request made with ctx, which WithCall
+// returned for it, once the caller knows what it was.
+func Settle(ctx context.Context, actual Cost) {
+	if a := lastTry(ctx); a != nil {
+		a.d.pacer.settle(&a.turn, actual, time.Now())
+	}
+}
+
+// Report tells the destination of the last call made with ctx, which WithCall
+// returned for it, what only the body said: a refusal in a stream's event, in an
+// item of a batch, in a GraphQL answer. It is learned as if the headers had said
+// so; nothing is sent again.
+func Report(ctx context.Context, v Verdict, adv Advice) {
+	a := lastTry(ctx)
+	if a == nil {
+		return
+	}
+	now := time.Now()
+	if adv.RetryAfter <= 0 {
+		adv.RetryAfter = -1
+	}
+	seen := Attempt{Request: a.Request, Destination: a.Destination, Call: a.Call, N: a.N, Sent: a.Sent, Verdict: v, Advice: adv}
+	if ad := a.group.adaptive(); ad.K > 0 && v == Overloaded {
+		accepted, counts := ad.outcome(&seen)
+		a.d.throttle.done(ad, now, accepted, counts)
+	}
+	r := a.d.pacer.learn(&a.turn, answer{sent: a.Sent, now: now, verdict: v, advice: &adv})
+	for _, tr := range a.traces() {
+		r.tell(tr, a.Destination, &seen)
+	}
+}
+
+// lastTry returns the last try sent with the context that WithCall returned.
+func lastTry(ctx context.Context) *try {
+	if v, ok := ctx.Value(callKey{}).(*callValue); ok {
+		if v = v.origin(); v != nil {
+			return v.last.Load()
+		}
+	}
+	return nil
+}
+
 // WithCall returns a context that carries c. Fields left zero keep the value
 // of an outer WithCall.
 func WithCall(ctx context.Context, c Call) context.Context {
 	if outer, ok := ctx.Value(callKey{}).(*callValue); ok {
-		c = c.over(outer.call)
+		return context.WithValue(ctx, callKey{}, &callValue{call: c.over(outer.call), resent: outer.resent})
 	}
 	return context.WithValue(ctx, callKey{}, &callValue{call: c})
 }
@@ -42,9 +85,24 @@ func CallFrom(ctx context.Context) Call {
 // callKey is the context key of a *callValue.
 type callKey struct{}
 
-// callValue is what WithCall puts in a context.
+// callValue is what WithCall puts in a context, and a Transport in that of each
+// try after the first.
 type callValue struct {
-	call Call
+	call   Call
+	resent bool       // a Transport tries again: one further in must not
+	root   *callValue // the caller's own, of a try's; nil if it has none
+	last   atomic.Pointer[try]
+}
+
+// origin returns the value that the caller holds, or nil.
+func (v *callValue) origin() *callValue {
+	if v.resent && v.root == nil {
+		return nil
+	}
+	if v.root != nil {
+		return v.root
+	}
+	return v
 }
 
 // over returns c with its zero fields taken from outer.

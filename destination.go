@@ -1,6 +1,18 @@
 package comity
 
-import "time"
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 // Destination is a snapshot of what a Transport knows of one destination.
 type Destination struct {
@@ -26,4 +38,143 @@ type LimitState struct {
 	Available float64   // units free now
 	Margin    float64   // learned widening of the spacing; 0 is none
 	Next      time.Time // when the next unit is free
+}
+
+// CredentialKey returns a Key of the values of the named headers, hashed under a
+// random secret of this process: the values appear nowhere, and the keys differ
+// from process to process. It fits Policy.Key and Limit.Key. A request that has
+// none of the headers has the key "".
+func CredentialKey(headers ...string) func(*http.Request) string {
+	names := make([]string, len(headers))
+	for i, h := range headers {
+		names[i] = http.CanonicalHeaderKey(h)
+	}
+	return func(req *http.Request) string {
+		if !slices.ContainsFunc(names, func(n string) bool { return len(req.Header[n]) > 0 }) {
+			return ""
+		}
+		mac := hmac.New(sha256.New, processSecret())
+		var n [8]byte
+		for _, name := range names {
+			// The lengths go in too: no two lists of values are to look alike.
+			binary.BigEndian.PutUint64(n[:], uint64(len(req.Header[name])))
+			mac.Write(n[:])
+			for _, v := range req.Header[name] {
+				binary.BigEndian.PutUint64(n[:], uint64(len(v)))
+				mac.Write(n[:])
+				mac.Write([]byte(v))
+			}
+		}
+		return hex.EncodeToString(mac.Sum(nil)[:8])
+	}
+}
+
+var processSecret = sync.OnceValue(func() []byte {
+	secret := make([]byte, sha256.Size)
+	rand.Read(secret) // never fails, by its documentation
+	return secret
+})
+
+// destination is what a Transport knows of one destination, or of one part of a
+// split one.
+type destination struct {
+	key      destKey
+	name     string                 // key as one string
+	group    atomic.Pointer[group]  // what it obeys; nil while it only keeps hostOwn
+	hostOwn  atomic.Pointer[policy] // what Config.PolicyFor said of the host named key.name
+	calls    atomic.Int32           // pins
+	plain    bool                   // key.name is a host in canonical form, without a port
+	slot     int32                  // place in its shard's list
+	protocol atomic.Int32           // of the last answer
+	used     atomic.Int64           // last try sent, since Transport.epoch
+	accepted atomic.Int64           // when the youngest call that was accepted had been sent, since Transport.epoch
+	latency  atomic.Int64           // of accepted answers, smoothed
+	overflow *policy                // the slowed policy that an overflow destination has; nil for others
+	pacer    pacer
+	throttle throttle
+	budget   budget
+	reader   reader
+}
+
+// The protocols of a destination's last answer.
+const (
+	protocolUnknown int32 = iota
+	protocolHTTP1
+	protocolHTTP2
+)
+
+// group is what a destination obeys. It is immutable.
+type group struct {
+	policies []*policy // Adaptive and Guards are those of the first
+	gates    []Gate
+}
+
+func (g *group) has(p *policy) bool {
+	if g == nil {
+		return false
+	}
+	return g.policies[0] == p || slices.Contains(g.policies[1:], p)
+}
+
+func (g *group) adaptive() *Adaptive { return &g.policies[0].Adaptive }
+
+// touch notes a use at now.
+func (d *destination) touch(since time.Duration) {
+	// Nobody needs it more exactly, and a load is cheaper than a store.
+	if n := int64(since); n-d.used.Load() > int64(time.Millisecond) {
+		d.used.Store(n)
+	}
+}
+
+// learnLatency takes in an accepted answer to a call sent at, since the epoch.
+func (d *destination) learnLatency(at, latency time.Duration) {
+	if int64(at)-d.accepted.Load() > int64(time.Millisecond) {
+		d.accepted.Store(int64(at))
+	}
+	old := d.latency.Load()
+	if old == 0 {
+		d.latency.Store(max(int64(latency), 1))
+		return
+	}
+	if diff := int64(latency) - old; diff > old/16 || diff < -old/16 {
+		d.latency.Store(max(old+diff/8, 1))
+	}
+}
+
+// idle reports whether forgetting d changes no decision.
+func (d *destination) idle(now time.Time) bool {
+	g := d.group.Load()
+	if g == nil {
+		return true
+	}
+	for _, gate := range g.gates {
+		if i, ok := gate.(interface{ Idle(time.Time) bool }); ok && !i.Idle(now) {
+			return false
+		}
+	}
+	return d.pacer.idle(now) && d.throttle.idle(g.adaptive(), now) && d.budget.idle(now)
+}
+
+// snapshot describes d as of now.
+func (d *destination) snapshot(g *group, now time.Time, epoch time.Time) Destination {
+	p := g.policies[0]
+	s := Destination{Key: d.name, Pattern: p.pattern}
+	d.pacer.snapshot(now, &s)
+	s.Requests, s.Accepts, s.RejectRate = d.throttle.snapshot(&p.Adaptive, now)
+	s.RetryTokens = d.budget.tokens(now, p.Retry.Budget, d.throttle.throttling(&p.Adaptive, now))
+	for _, gate := range g.gates {
+		s.Gates = append(s.Gates, printGate(gate))
+	}
+	if n := d.used.Load(); n != 0 {
+		s.LastUsed = epoch.Add(time.Duration(n))
+	}
+	return s
+}
+
+// gateName returns how a gate prints itself, or else its type.
+func printGate(g Gate) string {
+	if s, ok := g.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return fmt.Sprintf("%T", g)
 }

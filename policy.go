@@ -71,3 +71,84 @@ type Delay struct {
 	Factor   float64
 	Jitter   float64
 }
+
+// policy is a Policy made ready: defaults filled in, limits numbered. It is
+// immutable.
+type policy struct {
+	Policy
+	pattern string
+	name    string // its destination; "" is the host of the call
+	limits  []limitRule
+	shared  *commons  // Config.Limits; nil if none
+	rules   *ruleBook // those it is one of; nil for one of PolicyFor
+	settles bool      // some limit has a Settle
+	shown   bool      // some function of it sees Attempts
+	ends    bool      // something needs the end of each response's body
+	alone   *group    // what a destination with this policy alone obeys; nil with Guards
+}
+
+const (
+	defaultMaxWait         = 2 * time.Minute
+	defaultRetries         = 2
+	defaultRetryBase       = 500 * time.Millisecond
+	defaultRetryCap        = 30 * time.Second
+	defaultRetryBudget     = 0.1
+	defaultMaxDestinations = 100_000
+)
+
+// newPolicy fills in the defaults of p. What pattern p has of its own says which
+// destination it makes: a host's or a path's is one, the others make one for each
+// host.
+func newPolicy(p Policy, pattern string, shared *commons) *policy {
+	q := &policy{Policy: p, pattern: pattern, name: p.Name, shared: shared}
+	if q.name == "" && pattern != "" && !isWildcard(pattern) {
+		q.name = pattern
+	}
+	q.limits = ruleLimits(p.Limits)
+	for i := range p.Limits {
+		q.settles = q.settles || p.Limits[i].Settle != nil
+	}
+	if q.MaxWait == 0 {
+		q.MaxWait = defaultMaxWait
+	}
+	q.Delay = p.Delay.withDefaults()
+	if q.MaxInFlight == 0 && q.Delay != (Delay{}) {
+		q.MaxInFlight = 1
+	}
+	q.MaxInFlight = max(q.MaxInFlight, 0)
+	q.Spread = max(q.Spread, 0)
+	q.Adaptive = p.Adaptive.withDefaults()
+	q.Retry = p.Retry.withDefaults()
+	q.ends = q.MaxInFlight > 0 || q.Delay != (Delay{}) || len(q.Guards) > 0
+	q.shown = q.settles || q.Classify != nil || q.Retry.When != nil || q.Adaptive.Accepted != nil || len(q.Guards) > 0
+	if len(q.Guards) == 0 {
+		q.alone = &group{policies: []*policy{q}}
+	}
+	return q
+}
+
+// withDefaults returns d with what is negative, and so off, set to zero.
+func (d Delay) withDefaults() Delay {
+	d = Delay{Min: max(d.Min, 0), Max: max(d.Max, 0), Factor: max(d.Factor, 0), Jitter: max(d.Jitter, 0)}
+	if d.Min == 0 && d.Factor == 0 {
+		return Delay{}
+	}
+	return d
+}
+
+// withDefaults returns r with its defaults filled in.
+func (r Retry) withDefaults() Retry {
+	if r.Max == 0 {
+		r.Max = defaultRetries
+	}
+	if r.Base <= 0 {
+		r.Base = defaultRetryBase
+	}
+	if r.Cap <= 0 {
+		r.Cap = defaultRetryCap
+	}
+	if r.Budget == 0 {
+		r.Budget = defaultRetryBudget
+	}
+	return r
+}

@@ -1,0 +1,145 @@
+package comity
+
+import "time"
+
+// judge learns from a call that went although nothing was left.
+func (q *quota) judge(now, sent time.Time, v Verdict) {
+	n := q.nature()
+	reset := q.reset()
+	if !reset.IsZero() && !sent.Before(reset) {
+		if v == Limited && !q.hi.IsZero() {
+			q.late = min(lateReset, max(q.late, now.Sub(q.hi)))
+		}
+		return // it went after the reset: that says nothing about its kind
+	}
+	switch v {
+	case Accepted:
+		q.blind = 0
+		if !reset.IsZero() {
+			n.kind, n.misses = kindRefill, 0
+		}
+	case Limited:
+		q.blind++
+		n.misses++
+		if n.kind == kindRefill && n.misses < earlyMisses {
+			return
+		}
+		n.kind = kindWall
+		skip := mulDuration(max(q.window, 0), int64(1)<<min(n.misses-1, 20)-1)
+		if !reset.IsZero() {
+			n.probeAt = reset.Add(min(skip, 365*maxHold))
+		}
+	}
+}
+
+// refused learns what a delay told with a refusal says about the reset. told is
+// -1 without one.
+func (q *quota) refused(now time.Time, told time.Duration) {
+	q.retryAt = time.Time{}
+	if told <= 0 {
+		return
+	}
+	q.retryAt = now.Add(told)
+	if q.told < 0 || q.hi.IsZero() {
+		return
+	}
+	n := q.nature()
+	switch {
+	case q.told-told >= tellingSlack && q.told > 0:
+		if n.kind != kindRefill && n.misses < earlyMisses {
+			n.kind = kindRefill
+		}
+	case told >= tellingWall && told == q.told && n.kind == kindUnknown:
+		n.kind = kindWall
+	}
+}
+
+// report takes in what the answer to a call sent at sent, here at now, says.
+// excess is how much longer than the shortest one its round trip took.
+// index is what was taken when the call went, its own units included; 0 if that
+// is not known.
+func (q *quota) report(now, sent time.Time, excess time.Duration, index int64, r *Quota) {
+	q.seen = now
+	if r.Limit >= 0 {
+		q.limit = r.Limit
+	}
+	if r.Window > 0 {
+		q.window = r.Window
+	}
+	later, older := q.bound(now, sent, r.Reset)
+	if r.Remaining < 0 || older {
+		return
+	}
+	q.witness(now, sent, index, later, r.Remaining)
+	base := sent
+	if q.margin.strict {
+		base = sent.Add(excess)
+	}
+	rest := q.rest
+	if sp := q.pace(now); sp > 0 {
+		later = false // the reset of a refill moves with each call
+		rest += int64(base.Sub(q.base) / sp)
+	}
+	switch {
+	case !q.known || later || sent.After(q.setAt):
+	case r.Remaining < rest:
+	default:
+		return
+	}
+	q.known, q.rest, q.setAt, q.base = true, r.Remaining, now, base
+}
+
+// witness looks for others in what an answer reports: r fell by more than the
+// calls of this client can have made it.
+func (q *quota) witness(now, sent time.Time, index int64, later bool, rest int64) {
+	s, m := &q.share, q.mark
+	s.over(now, q.window)
+	s.period(now, q.window)
+	if s.on {
+		s.grow(now, q.rate(), rest >= q.top-q.top/10)
+	}
+	q.top = max(q.top, rest)
+	if index == 0 || index < m.at {
+		return
+	}
+	if sp := q.pace(now); !m.now.IsZero() && (!later || sp > 0) {
+		was := m.rest
+		if d := sent.Sub(m.now); sp > 0 && d > 0 {
+			was = min(was+int64(d/sp), q.top)
+		}
+		s.took(now, was-rest-(index-m.at)-m.flying, q.limit, q.divisible())
+	}
+	q.mark = mark{at: index, flying: q.flying, rest: rest, now: now}
+}
+
+// bound narrows the instant of the reset by an answer that states it as reset
+// from now. Headers have whole seconds: it lies in (sent+reset-1s, now+reset].
+// later: the answer is of a later window than what was known; older: of an
+// earlier one.
+func (q *quota) bound(now, sent time.Time, reset time.Duration) (later, older bool) {
+	if reset < 0 {
+		return false, false
+	}
+	grain := time.Second
+	if reset%time.Second != 0 {
+		grain = time.Millisecond
+	}
+	reset = min(reset, 400*maxHold)
+	lo, hi := sent.Add(reset-grain), now.Add(reset)
+	switch {
+	case q.hi.IsZero() || lo.After(q.hi):
+		later = !q.hi.IsZero()
+		q.lo, q.hi = lo, hi
+	case !hi.After(q.lo):
+		return false, true
+	default:
+		if lo.After(q.lo) {
+			q.lo = lo
+		}
+		if hi.Before(q.hi) {
+			q.hi = hi
+		}
+	}
+	q.told = reset
+	return later, false
+}
