@@ -96,13 +96,11 @@ func parseLegacyDiscord(h http.Header, now time.Time) Advice {
 // reading alone have fields of their own.
 func parseStrava(h http.Header, now time.Time) Advice {
 	a := parse(h, now, &delayRules)
-	p := parser{h: h, now: now, readRules: &delayRules, a: &a}
-	p.collectClock()
-	if p.stored() {
+	if newClock(now, nil, linesOf(h, "age")).age > 0 {
 		return a
 	}
-	p.strava("", "x-ratelimit-limit", "x-ratelimit-usage")
-	p.strava("read-", "x-readratelimit-limit", "x-readratelimit-usage")
+	strava(&a, h, "", "x-ratelimit-limit", "x-ratelimit-usage")
+	strava(&a, h, "read-", "x-readratelimit-limit", "x-readratelimit-usage")
 	return a
 }
 
@@ -111,9 +109,9 @@ var stravaWindows = [...]struct {
 	window time.Duration
 }{{"15min", 15 * time.Minute}, {"daily", 24 * time.Hour}}
 
-func (p *parser) strava(prefix, limitName, usageName string) {
-	limits, ok1 := p.pairOf(limitName)
-	usage, ok2 := p.pairOf(usageName)
+func strava(a *Advice, h http.Header, prefix, limitName, usageName string) {
+	limits, ok1 := pairOf(a, h, limitName)
+	usage, ok2 := pairOf(a, h, usageName)
 	if !ok1 {
 		return
 	}
@@ -124,24 +122,32 @@ func (p *parser) strava(prefix, limitName, usageName string) {
 		if ok2 {
 			q.Remaining = max(limits[i]-usage[i], 0)
 		}
-		p.a.Quotas = append(p.a.Quotas, q)
+		a.Quotas = append(a.Quotas, q)
 	}
 }
 
 // pairOf reads two numbers from the field of that name.
-func (p *parser) pairOf(name string) (n [2]int64, ok bool) {
-	for key, lines := range p.h {
-		if !equalFold(key, name) || len(lines) == 0 {
-			continue
-		}
-		a, b, found := strings.Cut(lines[0], ",")
-		first, _, ok1 := count(trim(a))
-		second, _, ok2 := count(trim(b))
-		if !found || !ok1 || !ok2 {
-			p.flag(&field{key: key})
-			return n, false
-		}
-		return [2]int64{first, second}, true
+func pairOf(a *Advice, h http.Header, name string) (n [2]int64, ok bool) {
+	lines := linesOf(h, name)
+	if len(lines) == 0 {
+		return n, false
 	}
-	return n, false
+	first, second, found := strings.Cut(lines[0], ",")
+	x, _, ok1 := count(trim(first))
+	y, _, ok2 := count(trim(second))
+	if !found || !ok1 || !ok2 {
+		a.Malformed = append(a.Malformed, http.CanonicalHeaderKey(name))
+		return n, false
+	}
+	return [2]int64{x, y}, true
+}
+
+// linesOf is h.Values for a name in lower case, however h spells it.
+func linesOf(h http.Header, name string) []string {
+	for key, lines := range h {
+		if equalFold(key, name) {
+			return lines
+		}
+	}
+	return nil
 }

@@ -40,6 +40,25 @@ type clock struct {
 	age time.Duration // for how long the response was stored: deltas count less this
 }
 
+// newClock takes the server's own clock where that can be right: what it said is
+// measured against the instant at which it said it. That of a stored response is
+// older by the time for which it was stored.
+func newClock(now time.Time, date, age []string) clock {
+	c := clock{ref: now}
+	if len(age) > 0 {
+		if x, ok := parseNumber(trim(age[0])); ok && x.n >= 1 && x.n <= 86400 && !x.big && x.frac == 0 {
+			c.age = time.Duration(x.n) * time.Second
+		}
+	}
+	if len(date) == 0 || len(date[0]) > maxDelay {
+		return c
+	}
+	if t, ok := parseHTTPDate(trim(date[0]), now); ok && t.Sub(now).Abs() <= 24*time.Hour {
+		c.ref = t.Add(c.age)
+	}
+	return c
+}
+
 // read reads one value of a delay or a reset: a number, an HTTP-date, a duration
 // or a date and time of RFC 3339. A bare number counts milliseconds if milli is
 // set and it can be no epoch. The result is rounded up to a millisecond.

@@ -35,7 +35,7 @@ func (p *parser) ietf(fs []field) {
 					break
 				}
 				if l, ok := p.readLimit(f, member); ok {
-					p.statedPolicy(l)
+					p.keepPolicy(l)
 				}
 			}
 		case f.kind == kindPolicy:

@@ -138,7 +138,7 @@ func (p *parser) limit(f *field, pick int, r *report, t *tally) {
 		switch {
 		case !ok || again && l.window < 0:
 		case again || m.n > 1:
-			p.statedPolicy(l)
+			p.keepPolicy(l)
 		default:
 			if l.limit >= 0 {
 				r.Limit, r.frac = l.limit, l.frac
@@ -219,8 +219,8 @@ func (p *parser) windowParam(f *field, params string) time.Duration {
 	return window
 }
 
-// policy keeps a policy, once.
-func (p *parser) statedPolicy(l statedPolicy) {
+// keepPolicy keeps a policy, once.
+func (p *parser) keepPolicy(l statedPolicy) {
 	for i := range p.policies {
 		if q := &p.policies[i]; q.limit == l.limit && q.window == l.window && q.frac == l.frac {
 			return

@@ -1,6 +1,9 @@
 package comity
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // assemble makes quotas of the reports.
 func (p *parser) assemble() {
@@ -19,6 +22,7 @@ func (p *parser) assemble() {
 			p.quotas = append(p.quotas, r)
 		}
 	}
+	p.a.Quotas = slices.Grow(p.a.Quotas, min(len(p.quotas), maxQuotas))
 	for i := range p.quotas {
 		r := &p.quotas[i]
 		if r.frac > 0 && r.Window > 0 {

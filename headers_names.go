@@ -1,16 +1,15 @@
 package comity
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // kind is what a header field says.
 type kind uint8
 
 const (
 	noKind kind = iota
-
-	// what the others are measured against
-	kindDate
-	kindAge
 
 	// delays, in the order in which they are asked
 	kindRetryAfterMS
@@ -94,8 +93,6 @@ var special = [...]struct {
 	name  string
 	field field
 }{
-	{"date", field{kind: kindDate}},
-	{"age", field{kind: kindAge}},
 	{"retry-after-ms", field{kind: kindRetryAfterMS, milli: true}},
 	{"x-ms-retry-after-ms", field{kind: kindMSRetryAfterMS, milli: true}},
 	{"retry-after", field{kind: kindRetryAfter}},
@@ -125,15 +122,18 @@ var special = [...]struct {
 	{"x-rate-limit-time-window-ms", field{kind: kindWindow, source: fromXDash, milli: true, unit: true}},
 }
 
-// words say which number of a quota a field holds, longest first. Relative
-// resets come before absolute ones.
-var words = [...]struct {
+// A fieldWord says which number of a quota a field holds.
+type fieldWord struct {
 	text  string
 	kind  kind
 	order uint8
 	milli bool
 	unit  bool
-}{
+}
+
+// words are in the order in which they are tried, longest first. Relative resets
+// come before absolute ones.
+var words = [...]fieldWord{
 	{"interval-milliseconds", kindWindow, 0, true, true},
 	{"window-milliseconds", kindWindow, 0, true, true},
 	{"period-milliseconds", kindWindow, 0, true, true},
@@ -178,8 +178,28 @@ func fieldOf(key string) field {
 	if len(key) < 3 || len(key) > maxReset {
 		return field{}
 	}
+	switch key { // the most usual names, as net/http spells them
+	case "Retry-After":
+		return field{key: key, kind: kindRetryAfter}
+	case "Ratelimit":
+		return field{key: key, kind: kindItems, source: fromRateLimit, order: 4, bare: true}
+	case "Ratelimit-Policy":
+		return field{key: key, kind: kindPolicy, source: fromRateLimit}
+	case "Ratelimit-Limit":
+		return field{key: key, kind: kindLimit, source: fromFields}
+	case "Ratelimit-Remaining":
+		return field{key: key, kind: kindRemaining, source: fromFields}
+	case "Ratelimit-Reset":
+		return field{key: key, kind: kindReset, source: fromFields, order: 1}
+	case "X-Ratelimit-Limit":
+		return field{key: key, kind: kindLimit, source: fromX}
+	case "X-Ratelimit-Remaining":
+		return field{key: key, kind: kindRemaining, source: fromX}
+	case "X-Ratelimit-Reset":
+		return field{key: key, kind: kindReset, source: fromX, order: 1}
+	}
 	for i := range special {
-		if s := &special[i]; equalFold(key, s.name) {
+		if s := &special[i]; len(s.name) == len(key) && equalFold(key, s.name) {
 			f := s.field
 			f.key = key
 			return f
@@ -216,12 +236,12 @@ func family(key string) (rest string, src source, ok bool) {
 	dashless, dashed := fromFields, fromDashFields
 	if key[0]|0x20 != 'r' {
 		dashless, dashed = fromX, fromXDash
-		i := 0
-		for i < len(vendors) && !hasPrefixFold(key, vendors[i]) {
-			i++
+		i := len(vendors)
+		if key[2]|0x20 != 'r' {
+			i = slices.IndexFunc(vendors[:], func(v string) bool { return hasPrefixFold(key, v) })
 		}
 		switch {
-		case i < len(vendors):
+		case i >= 0 && i < len(vendors):
 			key = key[len(vendors[i]):]
 			dashless = fromVendor + source(2*i)
 			dashed = dashless + 1
@@ -246,27 +266,33 @@ func family(key string) (rest string, src source, ok bool) {
 
 // word finds a field word alone, in front of the quota's name or behind it.
 func (f *field) word(rest string) bool {
-	for front := range 2 {
-		for i := range words {
-			w := &words[i]
-			n := len(rest) - len(w.text)
-			switch {
-			case n < 0:
-				continue
-			case front == 0 && hasPrefixFold(rest, w.text) && n == 0:
-				f.name = ""
-			case front == 0 && hasPrefixFold(rest, w.text) && n > 1 && rest[len(w.text)] == '-':
-				f.name = rest[len(w.text)+1:]
-			case front == 1 && n > 1 && rest[n-1] == '-' && equalFold(rest[n:], w.text):
-				f.name = rest[:n-1]
-			default:
-				continue
-			}
-			f.kind, f.order, f.milli, f.unit = w.kind, w.order, w.milli, w.unit
-			return true
+	first, last := rest[0]|0x20, rest[len(rest)-1]|0x20
+	for i := range words {
+		w := &words[i]
+		n := len(w.text)
+		if w.text[0] != first || !hasPrefixFold(rest, w.text) {
+			continue
+		}
+		if len(rest) == n {
+			return f.is(w, "")
+		}
+		if len(rest) > n+1 && rest[n] == '-' {
+			return f.is(w, rest[n+1:])
+		}
+	}
+	for i := range words {
+		w := &words[i]
+		n := len(rest) - len(w.text)
+		if w.text[len(w.text)-1] == last && n > 1 && rest[n-1] == '-' && equalFold(rest[n:], w.text) {
+			return f.is(w, rest[:n-1])
 		}
 	}
 	return false
+}
+
+func (f *field) is(w *fieldWord, name string) bool {
+	f.kind, f.order, f.milli, f.unit, f.name = w.kind, w.order, w.milli, w.unit, name
+	return true
 }
 
 // glued finds limit, remaining or reset at the end of a name, without a dash.

@@ -33,7 +33,13 @@ func isPeriod(name string) bool {
 // windowOf returns the window that the name of a quota states with its last
 // word, as requests-day and perhour do; -1 if it states none.
 func windowOf(name string) time.Duration {
-	word := name[strings.LastIndexAny(name, "-_")+1:]
+	word := name
+	for i := len(name) - 1; i >= 0; i-- {
+		if name[i] == '-' || name[i] == '_' {
+			word = name[i+1:]
+			break
+		}
+	}
 	if len(word) > 3 && equalFold(word[:3], "per") {
 		word = word[3:]
 	}
@@ -47,13 +53,12 @@ func windowOf(name string) time.Duration {
 
 // unitOf returns what a quota counts, by the words of its name.
 func unitOf(name string) string {
-	for rest := name; rest != ""; {
-		word := rest
-		if i := strings.IndexAny(rest, "-_"); i >= 0 {
-			word, rest = rest[:i], rest[i+1:]
-		} else {
-			rest = ""
+	for i, start := 0, 0; i <= len(name); i++ {
+		if i < len(name) && name[i] != '-' && name[i] != '_' {
+			continue
 		}
+		word := name[start:i]
+		start = i + 1
 		switch {
 		case equalFold(word, "tokens"):
 			return "tokens"

@@ -64,12 +64,12 @@ func zipped(fs []field) int {
 				return 0
 			}
 		case kindRemaining, kindUsed:
-			if plainMembers(f) != limits {
+			if limits == 0 || plainMembers(f) != limits {
 				return 0
 			}
 			paired = true
 		case kindReset:
-			if plainMembers(f) != limits {
+			if limits == 0 || plainMembers(f) != limits {
 				return 0
 			}
 		}
@@ -80,10 +80,11 @@ func zipped(fs []field) int {
 	return limits
 }
 
-// plainMembers counts the members of f; 0 if one is not a plain number.
+// plainMembers counts the members of f; 0 if there is one, or one is not a plain
+// number.
 func plainMembers(f *field) int {
 	n := 0
-	if len(f.lines) > maxLines {
+	if len(f.lines) > maxLines || len(f.lines) == 1 && strings.IndexByte(f.lines[0], ',') < 0 {
 		return 0
 	}
 	for _, line := range f.lines {
@@ -191,7 +192,7 @@ func (p *parser) add(r report) {
 
 // reset reads a reset of r unless a field that comes first has been.
 func (p *parser) reset(f *field, pick int, r *report, t *tally) {
-	milli := f.milli || !f.unit && slices.Contains(p.readRules.milli, f.source)
+	milli := f.milli || !f.unit && slices.Contains(p.rules.milli, f.source)
 	var d time.Duration
 	var how form
 	if pick >= 0 {

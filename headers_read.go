@@ -1,13 +1,12 @@
 package comity
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 )
 
-// readRules are what a dialect settles that headers alone do not say. The zero rules
+// rules are what a dialect settles that headers alone do not say. The zero rules
 // are those of Auto.
 type readRules struct {
 	only      []source // sources of quotas that are read; all if empty
@@ -20,88 +19,12 @@ func (r *readRules) reads(s source) bool {
 	return len(r.only) == 0 || slices.Contains(r.only, s)
 }
 
-// A parser reads one response.
-type parser struct {
-	h         http.Header
-	now       time.Time
-	readRules *readRules
-	a         *Advice
-	fields    []field
-	clock     clock
-	ready     bool // clock is set
-
-	quotas   []report
-	policies []statedPolicy
-	name     string // of the quotas without one
-	nameRank uint8
-	tie      bool // a policy was chosen by the time to the reset
-}
-
-// maxFields is how many fields of one response are looked at: five for each
-// quota, and the others.
-const maxFields = 6 * maxQuotas
-
-// parse reads what h says at now.
-func parse(h http.Header, now time.Time, r *readRules) Advice {
-	if !anyField(h) {
-		return Advice{RetryAfter: -1}
+// read reads what was collected.
+func (p *parser) read(now time.Time) {
+	if p.cut != "" {
+		p.flagKey(p.cut)
 	}
-	var a Advice
-	parseInto(h, now, r, &a)
-	return a
-}
-
-// parseInto replaces *a by what h says at now. It keeps the memory of a.Quotas
-// and a.Malformed.
-func parseInto(h http.Header, now time.Time, r *readRules, a *Advice) {
-	a.RetryAfter, a.Retry = -1, 0
-	a.Quotas, a.Malformed = a.Quotas[:0], a.Malformed[:0]
-	p := parser{h: h, now: now, readRules: r, a: a}
-	p.read()
-}
-
-// anyField reports whether h says anything of limits at all: most do not.
-func anyField(h http.Header) bool {
-	for key := range h {
-		if maybe(key) && fieldOf(key).kind > kindAge {
-			return true
-		}
-	}
-	return false
-}
-
-// maybe rules out at a glance most of the fields that say nothing of limits.
-func maybe(key string) bool {
-	if len(key) < 4 {
-		return false
-	}
-	switch key[0] | 0x20 {
-	case 'x':
-		switch key[2] | 0x20 {
-		case 'r':
-			c := key[3] | 0x20
-			return c == 'a' || c == 'l' || c == 'e' && len(key) == len("x-retry-in")
-		case 's', 'm', 'h', 'g', 'o', 'd', 'c', 'a':
-			return len(key) > len("x-sib-ratelimit")-2
-		}
-	case 'r':
-		return key[1]|0x20 == 'a' || hasPrefixFold(key, "retry-")
-	case 's':
-		return key[1]|0x20 == 'f' || hasPrefixFold(key, "stripe-")
-	case 'a':
-		return key[1]|0x20 == 'n'
-	case 'b':
-		return hasPrefixFold(key, "beta-")
-	case 'f', 'g':
-		return key[1]|0x20 == 'a' || key[1]|0x20 == 'w'
-	}
-	return false
-}
-
-func (p *parser) read() {
-	var buf [12]field
-	p.fields = buf[:0]
-	p.collect()
+	p.clock = newClock(now, p.date, p.age)
 	rest := p.fields
 	var delays, structured int
 	for delays < len(rest) && rest[delays].kind < kindItems {
@@ -109,8 +32,8 @@ func (p *parser) read() {
 	}
 	p.answer(rest[:delays])
 	rest = rest[delays:]
-	if p.stored() {
-		return
+	if p.clock.age > 0 {
+		return // from a cache: what it says of quotas is old
 	}
 	for structured < len(rest) && rest[structured].source <= fromBeta {
 		structured++
@@ -120,96 +43,13 @@ func (p *parser) read() {
 	for len(rest) > 0 {
 		n := 1
 		for n < len(rest) && rest[n].source == rest[0].source && rest[n].source != fromSpecial &&
-			strings.EqualFold(rest[n].name, rest[0].name) {
+			compareFold(rest[n].name, rest[0].name) == 0 {
 			n++
 		}
 		p.group(rest[:n])
 		rest = rest[n:]
 	}
 	p.assemble()
-}
-
-// collect finds the fields and sorts them, so that a response is read the same
-// way each time although a map has no order.
-func (p *parser) collect() {
-	var cut *field
-	for key, lines := range p.h {
-		if len(lines) == 0 {
-			continue
-		}
-		f := fieldOf(key)
-		f.lines = lines
-		if f.kind == kindItems && isCount(lines[0]) {
-			// Rule 6 of the grammar: a family alone holds the limit.
-			f.kind, f.source, f.order, f.bare = kindLimit, fromFields, 4, true
-		}
-		if f.kind == noKind || f.kind >= kindItems && !p.readRules.reads(f.source) || f.kind == kindItems && p.readRules.noItems {
-			continue
-		}
-		i := len(p.fields)
-		if i == maxFields {
-			if last := p.fields[i-1]; f.less(&last) {
-				p.fields = p.fields[:i-1]
-				f, last = last, f
-				p.insert(last)
-			}
-			if cut == nil || f.less(cut) {
-				c := f
-				cut = &c
-			}
-			continue
-		}
-		p.insert(f)
-	}
-	if cut != nil {
-		p.flag(cut)
-	}
-}
-
-func (p *parser) insert(f field) {
-	p.fields = append(p.fields, f)
-	for i := len(p.fields) - 1; i > 0 && f.less(&p.fields[i-1]); i-- {
-		p.fields[i], p.fields[i-1] = p.fields[i-1], p.fields[i]
-	}
-}
-
-// less orders what is not of one quota by kind, then quotas by source and name.
-func (f *field) less(g *field) bool {
-	if f.kind < kindItems || g.kind < kindItems {
-		if f.kind != g.kind {
-			return f.kind < g.kind
-		}
-	} else {
-		if f.source != g.source {
-			return f.source < g.source
-		}
-		if c := compareFold(f.name, g.name); c != 0 {
-			return c < 0
-		}
-		if f.kind != g.kind {
-			return f.kind < g.kind
-		}
-	}
-	if f.order != g.order {
-		return f.order < g.order
-	}
-	return f.key < g.key
-}
-
-func compareFold(a, b string) int {
-	for i := 0; i < len(a) && i < len(b); i++ {
-		x, y := a[i], b[i]
-		if x >= 'A' && x <= 'Z' {
-			x |= 0x20
-		}
-		if y >= 'A' && y <= 'Z' {
-			y |= 0x20
-		}
-		if x != y {
-			return int(x) - int(y)
-		}
-	}
-	return len(a) - len(b)
 }
 
 // flag names f as dropped, in whole or in part.
@@ -221,17 +61,10 @@ func (p *parser) flagKey(key string) {
 	}
 }
 
-// answer reads the clock, the delay, the directives and the name of quotas.
+// answer reads the delay, the directives and the name of quotas.
 func (p *parser) answer(fs []field) {
-	p.clock = clock{ref: p.now}
-	var date, age *field
 	for i := range fs {
-		f := &fs[i]
-		switch f.kind {
-		case kindDate:
-			date = f
-		case kindAge:
-			age = f
+		switch f := &fs[i]; f.kind {
 		case kindShouldRetry:
 			p.directive(f)
 		case kindMaintenance:
@@ -240,56 +73,16 @@ func (p *parser) answer(fs []field) {
 			p.naming(f)
 		}
 	}
-	p.setClock(date, age)
+	p.a.RetryAfter = -1
 	for len(fs) > 0 && fs[0].kind <= kindRetryIn && p.a.RetryAfter < 0 {
 		n := 1
 		for n < len(fs) && fs[n].kind == fs[0].kind {
 			n++
 		}
-		if fs[0].kind >= kindRetryAfterMS {
-			p.delay(fs[:n])
-		}
+		p.delay(fs[:n])
 		fs = fs[n:]
 	}
 }
-
-// collectClock sets the clock for a reader that needs no other field.
-func (p *parser) collectClock() {
-	p.clock = clock{ref: p.now}
-	var date, age *field
-	for key, lines := range p.h {
-		f := fieldOf(key)
-		f.lines = lines
-		switch {
-		case len(lines) == 0:
-		case f.kind == kindDate:
-			date = &f
-		case f.kind == kindAge:
-			age = &f
-		}
-	}
-	p.setClock(date, age)
-}
-
-// setClock takes the server's own clock for reference where that can be right:
-// what it said is measured against the instant at which it said it.
-func (p *parser) setClock(date, age *field) {
-	if age != nil {
-		if x, ok := parseNumber(trim(age.lines[0])); ok && x.n >= 1 && x.n <= 86400 && !x.big && x.frac == 0 {
-			p.clock.age = time.Duration(x.n) * time.Second
-		}
-	}
-	if date == nil || len(date.lines[0]) > maxDelay {
-		return
-	}
-	if t, ok := parseHTTPDate(trim(date.lines[0]), p.now); ok && t.Sub(p.now).Abs() <= 24*time.Hour {
-		p.clock.ref = t.Add(p.clock.age)
-	}
-}
-
-// stored reports whether the response comes from a cache: then what it says of
-// quotas is old.
-func (p *parser) stored() bool { return p.clock.age > 0 }
 
 // directive reads x-should-retry and its like. A no beats a yes.
 func (p *parser) directive(f *field) {
@@ -325,7 +118,7 @@ func isName(s string) bool {
 func (p *parser) delay(fs []field) {
 	for i := range fs {
 		f := &fs[i]
-		milli := f.milli || f.kind == kindRetryAfter && p.readRules.milliWait
+		milli := f.milli || f.kind == kindRetryAfter && p.rules.milliWait
 		if d, _ := p.moment(f, maxDelay, milli); d > p.a.RetryAfter {
 			p.a.RetryAfter = d
 		}
