@@ -110,14 +110,6 @@ func (l Limit) rate() string {
 	return strconv.Itoa(l.N) + "/" + per
 }
 
-// label returns what traces and errors call l.
-func (l Limit) label() string {
-	if l.Name != "" {
-		return l.Name
-	}
-	return l.rate()
-}
-
 // UnmarshalText reads the text form of a Limit, such as "100/s", "5000/h burst 50"
 // or "10/1m sliding-log": whole units, per s, m, h or a duration of package time.
 // After them stand, in any order, "burst" and its units, an algorithm, "unit" and

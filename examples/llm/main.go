@@ -2,8 +2,8 @@
 // allows so many requests a minute and so many tokens a minute. What an answer
 // takes is known only afterwards, so each call is charged an estimate, and
 // corrected when the model has said what it was. It needs no network and takes
-// about 20 seconds; with -settle=false it takes half as long again, for the
-// tokens that were set aside and never used.
+// about 20 seconds; with -settle=false nearly twice as long, for the tokens that
+// were set aside and never used.
 package main
 
 import (

@@ -3,6 +3,7 @@ package limit_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -39,10 +40,14 @@ func (a algorithm) log(r *limit.Rule) *exact.Log {
 
 // each runs f for every algorithm and many random rules and seeds.
 func each(t *testing.T, f func(t *testing.T, a algorithm, r *limit.Rule, rnd *rand.Rand)) {
+	seeds := uint64(60)
+	if os.Getenv("COMITY_LONG") != "" {
+		seeds = 2000
+	}
 	for _, a := range algorithms {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(200) {
+			for seed := range seeds {
 				rnd := rand.New(rand.NewPCG(seed, 7))
 				r := &limit.Rule{
 					N:   1 + rnd.IntN([]int{1, 3, 10, 1000}[rnd.IntN(4)]),
