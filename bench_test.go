@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/comity/comity"
 )
 
@@ -63,6 +65,20 @@ func BenchmarkRoundTrip(b *testing.B) {
 			}
 		})
 	}
+}
+
+func TestRoundTripAllocatesOnce(t *testing.T) {
+	base := newStub()
+	req, _ := http.NewRequest(http.MethodGet, "https://api.partner.example/v1/things/1", nil)
+	count := func(rt http.RoundTripper) float64 {
+		return testing.AllocsPerRun(1000, func() {
+			if _, err := rt.RoundTrip(req); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	bare := count(base)
+	require.LessOrEqual(t, count(must(comity.New(base, comity.Config{})))-bare, 1.0)
 }
 
 func must(t *comity.Transport, err error) *comity.Transport {

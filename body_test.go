@@ -41,12 +41,12 @@ func TestPlaceIsFreeAtTheFirstEndOfTheBody(t *testing.T) {
 				res, err := rt.RoundTrip(get(t, ctx, "http://a.example"))
 				require.NoError(t, err)
 				require.Equal(t, 1, inFlight(t, rt))
-				require.Zero(t, gate.left)
+				require.Zero(t, gate.left())
 				end(res, cancel)
 				require.Zero(t, inFlight(t, rt))
-				require.Equal(t, 1, gate.left)
+				require.Equal(t, 1, gate.left())
 				res.Body.Close()
-				require.Equal(t, 1, gate.left)
+				require.Equal(t, 1, gate.left())
 			})
 		})
 	}
@@ -94,7 +94,7 @@ func TestAnswerWithoutABodyFreesThePlaceAtOnce(t *testing.T) {
 			res, err := rt.RoundTrip(request(t, t.Context(), c.method, "http://a.example", ""))
 			require.Equal(t, c.err, err, name)
 			require.Zero(t, inFlight(t, rt), name)
-			require.Equal(t, 1, gate.left, name)
+			require.Equal(t, 1, gate.left(), name)
 			if res != nil {
 				require.True(t, body == res.Body, "%s: handed over as it is", name)
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,24 +77,47 @@ var processSecret = sync.OnceValue(func() []byte {
 })
 
 // destination is what a Transport knows of one destination, or of one part of a
-// split one.
+// split one. There may be a million: what only some of them need is allocated when
+// it is.
 type destination struct {
-	key      destKey
-	name     string                 // key as one string
-	group    atomic.Pointer[group]  // what it obeys; nil while it only keeps hostOwn
-	hostOwn  atomic.Pointer[policy] // what Config.PolicyFor said of the host named key.name
+	name     string                 // its key as one string
+	nameLen  int32                  // of that, the bytes before "#" and the part
 	calls    atomic.Int32           // pins
-	plain    bool                   // key.name is a host in canonical form, without a port
-	slot     int32                  // place in its shard's list
 	protocol atomic.Int32           // of the last answer
+	plain    bool                   // its name is a host in canonical form, without a port
+	next     *destination           // of the same hash; guarded by the shard's lock
+	group    atomic.Pointer[group]  // what it obeys; nil while it only keeps hostOwn
+	hostOwn  atomic.Pointer[policy] // what Config.PolicyFor said of the host of this name
 	used     atomic.Int64           // last try sent, since Transport.epoch
 	accepted atomic.Int64           // when the youngest call that was accepted had been sent, since Transport.epoch
 	latency  atomic.Int64           // of accepted answers, smoothed
-	overflow *policy                // the slowed policy that an overflow destination has; nil for others
 	pacer    pacer
 	throttle throttle
 	budget   budget
 	reader   reader
+}
+
+// newDestination returns the destination of k, which obeys nothing yet.
+func newDestination(k destKey) *destination {
+	d := &destination{name: strings.Clone(k.String()), nameLen: int32(len(k.name)), plain: plainHost(k.name)}
+	d.pacer.name = d.name
+	return d
+}
+
+func (d *destination) key() destKey {
+	k := destKey{name: d.name[:d.nameLen]}
+	if len(d.name) > int(d.nameLen) {
+		k.part = d.name[d.nameLen+1:]
+	}
+	return k
+}
+
+// is reports whether d is the destination of k.
+func (d *destination) is(k destKey) bool {
+	if k.part == "" {
+		return d.name == k.name && len(d.name) == int(d.nameLen)
+	}
+	return d.key() == k
 }
 
 // The protocols of a destination's last answer.

@@ -17,8 +17,7 @@ func (t *Transport) create(k destKey, now time.Time) *destination {
 	if t.most > 0 && t.registry.count.Load() >= t.most/10 {
 		t.registry.sweep(sweepEach, now)
 	}
-	k = k.clone()
-	d := t.registry.add(&destination{key: k, name: k.String(), plain: plainHost(k.name)})
+	d := t.registry.add(newDestination(k))
 	if k.part != "" {
 		t.inheritHold(d, now)
 	}
@@ -51,7 +50,7 @@ func (t *Transport) join(d *destination, p *policy, now time.Time) *group {
 // old meanwhile.
 func (t *Transport) regroup(d *destination, old *group, p, gone *policy, now time.Time) *group {
 	r := t.rules.Load()
-	ps := slices.Clone(r.named[d.key.name])
+	ps := slices.Clone(r.named[d.key().name])
 	add := func(p *policy) {
 		if p != nil && !slices.Contains(ps, p) {
 			ps = append(ps, p)
@@ -69,7 +68,7 @@ func (t *Transport) regroup(d *destination, old *group, p, gone *policy, now tim
 					add(q)
 				}
 			case q.name == "": // of "" or a wildcard, and d is a host
-				if now := r.matchHost(d.key.name); now.name == "" && (now != r.rest || t.policyFor == nil) {
+				if now := r.matchHost(d.key().name); now.name == "" && (now != r.rest || t.policyFor == nil) {
 					add(now)
 				}
 			}
@@ -226,10 +225,10 @@ func (t *Transport) Refresh(host string) {
 	now := time.Now()
 	for _, d := range t.registry.list() {
 		q := p
-		if p.destination(host) != d.key.name {
+		if p.destination(host) != d.key().name {
 			q = nil
 		}
-		for d.key.name == old.destination(host) {
+		for d.key().name == old.destination(host) {
 			g := d.group.Load()
 			if !g.has(old) || t.regroup(d, g, q, old, now) != nil {
 				break
@@ -256,7 +255,7 @@ func (t *Transport) Hold(dest string, until time.Time) {
 	now := time.Now()
 	found := false
 	for _, d := range t.registry.list() {
-		if d.name != dest && d.key.name != dest || d.group.Load() == nil {
+		if d.name != dest && d.key().name != dest || d.group.Load() == nil {
 			continue
 		}
 		found = found || d.name == dest
@@ -304,7 +303,7 @@ func (t *Transport) hold(d *destination, now, until time.Time) {
 // inheritHold has a new part of a split destination keep an operator's hold of the
 // whole.
 func (t *Transport) inheritHold(d *destination, now time.Time) {
-	whole := t.registry.pin(destKey{name: d.key.name})
+	whole := t.registry.pin(destKey{name: d.key().name})
 	if whole == nil {
 		return
 	}

@@ -3,7 +3,6 @@ package comity
 import (
 	"hash/maphash"
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +23,8 @@ type registry struct {
 // is slow, however many there are.
 type shard struct {
 	mu   sync.RWMutex
-	m    map[destKey]*destination
-	all  []*destination // in no order, for the hand
+	m    map[uint64]*destination // by hash; further ones of the same hash behind next
+	all  []*destination          // in no order, for the hand
 	hand int
 	_    [24]byte // keep the locks of two shards off one cache line
 }
@@ -49,7 +48,7 @@ func (k destKey) String() string {
 func (r *registry) init() {
 	r.seed = maphash.MakeSeed()
 	for i := range r.shards {
-		r.shards[i].m = map[destKey]*destination{}
+		r.shards[i].m = map[uint64]*destination{}
 	}
 }
 
@@ -79,7 +78,7 @@ func (k destKey) slot() uint {
 // recall returns the destination of k if it was used lately. It may be forgotten
 // by now.
 func (r *registry) recall(k destKey) *destination {
-	if d := r.recent[k.slot()].Load(); d != nil && d.key == k {
+	if d := r.recent[k.slot()].Load(); d != nil && d.is(k) {
 		return d
 	}
 	return nil
@@ -92,9 +91,10 @@ func (r *registry) pin(k destKey) *destination {
 	if d := r.recall(k); d != nil && d.pin() {
 		return d
 	}
-	s := &r.shards[r.hash(k)%registryShards]
+	h := r.hash(k)
+	s := &r.shards[h%registryShards]
 	s.mu.RLock()
-	d := s.m[k]
+	d := s.find(h, k)
 	if d != nil {
 		d.pin() // holds: who forgets d holds the lock alone
 	}
@@ -107,16 +107,17 @@ func (r *registry) pin(k destKey) *destination {
 
 // add puts d in, and returns it, or the one that was there before it, pinned.
 func (r *registry) add(d *destination) *destination {
-	s := &r.shards[r.hash(d.key)%registryShards]
+	h := r.hash(d.key())
+	s := &r.shards[h%registryShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.m[d.key]; old != nil {
+	if old := s.find(h, d.key()); old != nil {
 		old.pin()
 		return old
 	}
 	d.pin()
-	d.slot = int32(len(s.all))
-	s.m[d.key] = d
+	d.next = s.m[h]
+	s.m[h] = d
 	s.all = append(s.all, d)
 	r.count.Add(1)
 	return d
@@ -127,7 +128,7 @@ func (r *registry) sweep(n int, now time.Time) (forgotten int) {
 	for range n {
 		s := &r.shards[r.hand.Add(1)%registryShards]
 		s.mu.Lock()
-		if s.forgetNext(now) {
+		if s.forgetNext(r, now) {
 			r.count.Add(-1)
 			forgotten++
 		}
@@ -138,7 +139,7 @@ func (r *registry) sweep(n int, now time.Time) (forgotten int) {
 
 // forgetNext forgets the destination at the hand, if that may be, or moves the
 // hand on.
-func (s *shard) forgetNext(now time.Time) bool {
+func (s *shard) forgetNext(r *registry, now time.Time) bool {
 	if len(s.all) == 0 {
 		return false
 	}
@@ -152,11 +153,33 @@ func (s *shard) forgetNext(now time.Time) bool {
 	}
 	last := len(s.all) - 1
 	s.all[s.hand] = s.all[last]
-	s.all[s.hand].slot = int32(s.hand)
 	s.all[last] = nil
 	s.all = s.all[:last]
-	delete(s.m, d.key)
+	s.remove(r.hash(d.key()), d)
 	return true
+}
+
+func (s *shard) find(h uint64, k destKey) *destination {
+	d := s.m[h]
+	for d != nil && !d.is(k) {
+		d = d.next
+	}
+	return d
+}
+
+func (s *shard) remove(h uint64, d *destination) {
+	first := s.m[h]
+	switch {
+	case first != d:
+		for first.next != d {
+			first = first.next
+		}
+		first.next = d.next
+	case d.next == nil:
+		delete(s.m, h)
+	default:
+		s.m[h] = d.next
+	}
 }
 
 // list returns all destinations, in no order.
@@ -196,9 +219,4 @@ func (d *destination) kill(now time.Time) bool {
 	}
 	d.calls.Add(-dead)
 	return false
-}
-
-// clone keeps a key from keeping the request's URL alive.
-func (k destKey) clone() destKey {
-	return destKey{strings.Clone(k.name), strings.Clone(k.part)}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -237,14 +238,14 @@ func TestRefusedRetryEndsInTheAnswerBefore(t *testing.T) {
 		require.Equal(t, "again", text(t, res))
 		require.Equal(t, []comity.Reason{comity.ReasonGuard}, refused)
 		require.Equal(t, 2, base.count())
-		require.Equal(t, 2, gate.left)
+		require.Equal(t, 2, gate.left())
 	})
 }
 
 // switchGate is a Guard and its Gate.
 type switchGate struct {
-	closed        bool
-	entered, left int
+	closed bool
+	leaves atomic.Int32
 }
 
 func (g *switchGate) NewGate(string) comity.Gate { return g }
@@ -253,10 +254,10 @@ func (g *switchGate) Enter(*comity.Attempt) error {
 	if g.closed {
 		return errors.New("closed")
 	}
-	g.entered++
 	return nil
 }
-func (g *switchGate) Leave(*comity.Attempt) { g.left++ }
+func (g *switchGate) Leave(*comity.Attempt) { g.leaves.Add(1) }
+func (g *switchGate) left() int             { return int(g.leaves.Load()) }
 
 func TestBodyThatCannotBeHadAgainIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -271,9 +271,6 @@ func (t *Transport) locate(req *http.Request, call *Call, now time.Time) (*desti
 		if d == nil {
 			d = t.create(k, now)
 		}
-		if d.overflow != nil {
-			p = d.overflow
-		}
 		g := d.group.Load()
 		if !g.has(p) {
 			g = t.join(d, p, now)

@@ -106,7 +106,7 @@ func (a *try) waiting(d time.Duration, why Reason) {
 // belongs elsewhere now.
 func (a *try) repolicy() *policy {
 	p, err := a.t.policyOf(hostOf(a.root.URL), a.root)
-	if err != nil || a.d.overflow != nil || p.name != "" && p.name != a.d.key.name {
+	if err != nil || p.name != "" && p.name != a.d.key().name {
 		return a.turn.pol
 	}
 	return p
