@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -83,14 +84,13 @@ type destination struct {
 	name     string                 // its key as one string
 	nameLen  int32                  // of that, the bytes before "#" and the part
 	calls    atomic.Int32           // pins
-	protocol atomic.Int32           // of the last answer
-	plain    bool                   // its name is a host in canonical form, without a port
+	traits   atomic.Uint32          // see below
+	latency  atomic.Uint32          // of accepted answers, smoothed, in microseconds
 	next     *destination           // of the same hash; guarded by the shard's lock
 	group    atomic.Pointer[group]  // what it obeys; nil while it only keeps hostOwn
 	hostOwn  atomic.Pointer[policy] // what Config.PolicyFor said of the host of this name
 	used     atomic.Int64           // last try sent, since Transport.epoch
 	accepted atomic.Int64           // when the youngest call that was accepted had been sent, since Transport.epoch
-	latency  atomic.Int64           // of accepted answers, smoothed
 	pacer    pacer
 	throttle throttle
 	budget   budget
@@ -99,7 +99,10 @@ type destination struct {
 
 // newDestination returns the destination of k, which obeys nothing yet.
 func newDestination(k destKey) *destination {
-	d := &destination{name: strings.Clone(k.String()), nameLen: int32(len(k.name)), plain: plainHost(k.name)}
+	d := &destination{name: strings.Clone(k.String()), nameLen: int32(len(k.name))}
+	if plainHost(k.name) {
+		d.traits.Store(plainName)
+	}
 	d.pacer.name = d.name
 	return d
 }
@@ -120,12 +123,23 @@ func (d *destination) is(k destKey) bool {
 	return d.key() == k
 }
 
-// The protocols of a destination's last answer.
+// What a destination is like.
 const (
-	protocolUnknown int32 = iota
-	protocolHTTP1
-	protocolHTTP2
+	spokeHTTP1 uint32 = 1 << iota // in its last answer
+	spokeHTTP2
+	plainName // its name is a host in canonical form, without a port
 )
+
+// spoke notes the protocol of an answer.
+func (d *destination) spoke(major int) {
+	p := spokeHTTP1
+	if major == 2 {
+		p = spokeHTTP2
+	}
+	if old := d.traits.Load(); old&p == 0 {
+		d.traits.Store(old&plainName | p)
+	}
+}
 
 // group is what a destination obeys. It is immutable.
 type group struct {
@@ -155,13 +169,13 @@ func (d *destination) learnLatency(at, latency time.Duration) {
 	if int64(at)-d.accepted.Load() > int64(time.Millisecond) {
 		d.accepted.Store(int64(at))
 	}
-	old := d.latency.Load()
-	if old == 0 {
-		d.latency.Store(max(int64(latency), 1))
-		return
-	}
-	if diff := int64(latency) - old; diff > old/16 || diff < -old/16 {
-		d.latency.Store(max(old+diff/8, 1))
+	us := min(latency.Microseconds(), math.MaxUint32)
+	old := int64(d.latency.Load())
+	switch diff := us - old; {
+	case old == 0:
+		d.latency.Store(uint32(max(us, 1)))
+	case diff > old/16 || diff < -old/16: // a load is cheaper than a store
+		d.latency.Store(uint32(max(old+diff/8, 1)))
 	}
 }
 

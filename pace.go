@@ -21,12 +21,12 @@ type pace struct {
 	rate    float64       // what the last cycle held, a second; 0: not learned
 	span    time.Duration // its length, within bounds: how fast the rate grows
 	young   bool          // told by few calls: it grows with each accepted one
-	refused time.Time     // the last refusal
 	pending bool          // refused, nothing accepted since
+	free    int32         // calls that go unpaced
+	refused time.Time     // the last refusal
 	before  float64       // the rate in force at the first refusal of the incident
 	wait    time.Duration // the longest hold of the incident that was told
 	closed  time.Duration // length of the cycle when a scout was last refused; 0 if none was
-	free    int           // calls that go unpaced
 	next    time.Time     // when the next call may go
 }
 
@@ -158,7 +158,7 @@ func (c *pace) accept(now, sent time.Time, ceiling float64) {
 		c.span = paceSpanMin // a guess: what is above it is tried soon
 	}
 	if c.wait >= paceWindow {
-		c.free = max(n-paceReserve, 0)
+		c.free = int32(max(n-paceReserve, 0))
 	}
 	c.next = sent.Add(saturate(float64(time.Second) / c.rate))
 }

@@ -23,8 +23,8 @@ type pacer struct {
 	inFlight int32     // places taken
 	waiting  int32     // calls held back
 	flying   int32     // calls let go that have no answer yet
-	sends    uint64    // calls let go so far
 	epoch    uint32    // grows when something was freed before its time
+	sends    uint64    // calls let go so far
 	seq      uint64    // age of the newest call
 	pauseEnd time.Time // end of the delay
 	latency  time.Duration

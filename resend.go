@@ -14,7 +14,7 @@ import (
 // trailers that a caller fills in while its body is read.
 func (t *Transport) outgoing(a *try) (*http.Request, error) {
 	timeout := a.turn.pol.Retry.Timeout
-	braked := a.d.protocol.Load() != protocolHTTP1
+	braked := a.d.traits.Load()&spokeHTTP1 == 0
 	if a.N == 1 && timeout <= 0 && !braked {
 		return a.root, nil
 	}

@@ -255,7 +255,7 @@ func (t *Transport) locate(req *http.Request, call *Call, now time.Time) (*desti
 	if r.onlyHosts && t.policyFor == nil && call.Key == "" {
 		// A destination used lately whose name is as plain as this host.
 		if d := t.registry.recall(destKey{name: req.URL.Host}); d != nil {
-			if g := d.group.Load(); d.plain && g.has(r.rest) && d.pin() {
+			if g := d.group.Load(); d.traits.Load()&plainName != 0 && g.has(r.rest) && d.pin() {
 				return d, g, r.rest, nil
 			}
 		}

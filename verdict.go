@@ -39,17 +39,6 @@ func (a *try) classify() {
 	a.told = a.Verdict != usual
 }
 
-// spoke notes the protocol of an answer.
-func (d *destination) spoke(major int) {
-	p := protocolHTTP1
-	if major == 2 {
-		p = protocolHTTP2
-	}
-	if d.protocol.Load() != p {
-		d.protocol.Store(p)
-	}
-}
-
 // statusVerdict returns what a status says about the destination. Where a status
 // has other meanings too, only its headers tell that it means a limit. A delay of
 // 0 does not: some servers send one with every answer.
@@ -91,7 +80,7 @@ func resentOnce(code int) bool {
 // destination: it gave a too little time, or others were answered meanwhile.
 func (a *try) expiredEarly() bool {
 	const least = 100 * time.Millisecond
-	return a.Call.Stream || a.Latency < least || int64(a.Latency) < a.d.latency.Load()/2 ||
+	return a.Call.Stream || a.Latency < least || a.Latency.Microseconds() < int64(a.d.latency.Load())/2 ||
 		a.d.accepted.Load() > int64(a.Sent.Sub(a.t.epoch))
 }
 
