@@ -204,7 +204,7 @@ func (p *Policy) check() (faults []error) {
 	}
 	for i, l := range p.Limits {
 		for _, err := range checkLimit(l) {
-			faults = append(faults, fmt.Errorf("Limits[%d]: %w", i, err))
+			faults = append(faults, fieldError(fmt.Sprintf("Limits[%d]", i), "%w", err))
 		}
 	}
 	if !isFinite(p.Delay.Factor) || !isFinite(p.Delay.Jitter) {
