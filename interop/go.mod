@@ -5,13 +5,16 @@ go 1.26.0
 replace github.com/comity/comity => ..
 
 require (
+	github.com/comity/comity v0.0.0-00010101000000-000000000000
 	github.com/go-chi/httprate v0.16.1
 	github.com/stretchr/testify v1.12.1
 )
 
 require (
+	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
 	github.com/zeebo/xxh3 v1.0.2 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.30.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
 )
