@@ -96,7 +96,7 @@ func parseLegacyDiscord(h http.Header, now time.Time) Advice {
 // reading alone have fields of their own.
 func parseStrava(h http.Header, now time.Time) Advice {
 	a := parse(h, now, &delayRules)
-	if newClock(now, nil, linesOf(h, "age")).age > 0 {
+	if _, age := linesOf(h, "age"); newClock(now, nil, age).age > 0 {
 		return a
 	}
 	strava(&a, h, "", "x-ratelimit-limit", "x-ratelimit-usage")
@@ -128,7 +128,7 @@ func strava(a *Advice, h http.Header, prefix, limitName, usageName string) {
 
 // pairOf reads two numbers from the field of that name.
 func pairOf(a *Advice, h http.Header, name string) (n [2]int64, ok bool) {
-	lines := linesOf(h, name)
+	key, lines := linesOf(h, name)
 	if len(lines) == 0 {
 		return n, false
 	}
@@ -136,18 +136,19 @@ func pairOf(a *Advice, h http.Header, name string) (n [2]int64, ok bool) {
 	x, _, ok1 := count(trim(first))
 	y, _, ok2 := count(trim(second))
 	if !found || !ok1 || !ok2 {
-		a.Malformed = append(a.Malformed, http.CanonicalHeaderKey(name))
+		a.Malformed = append(a.Malformed, key)
 		return n, false
 	}
 	return [2]int64{x, y}, true
 }
 
-// linesOf is h.Values for a name in lower case, however h spells it.
-func linesOf(h http.Header, name string) []string {
-	for key, lines := range h {
-		if equalFold(key, name) {
-			return lines
+// linesOf is h.Values for a name in lower case, however h spells it; the first
+// spelling if there are several.
+func linesOf(h http.Header, name string) (key string, lines []string) {
+	for k, v := range h {
+		if equalFold(k, name) && (key == "" || k < key) {
+			key, lines = k, v
 		}
 	}
-	return nil
+	return key, lines
 }

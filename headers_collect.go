@@ -55,6 +55,9 @@ func parse(h http.Header, now time.Time, r *readRules) Advice {
 	p.a = &p.own
 	p.read(now)
 	a := p.own
+	if len(a.Quotas) == 0 {
+		a.Quotas = nil
+	}
 	p.own = Advice{}
 	p.release()
 	return a
@@ -66,15 +69,20 @@ func parse(h http.Header, now time.Time, r *readRules) Advice {
 func collect(h http.Header, r *readRules) *parser {
 	var p *parser
 	var date, age []string
+	var dateKey, ageKey string
 	for key, lines := range h {
 		switch glance(key) {
 		case noField:
 			continue
 		case dateField:
-			date = lines
+			if date == nil || key < dateKey {
+				date, dateKey = lines, key
+			}
 			continue
 		case ageField:
-			age = lines
+			if age == nil || key < ageKey {
+				age, ageKey = lines, key
+			}
 			continue
 		}
 		f := fieldOf(key)

@@ -217,7 +217,9 @@ func fieldOf(key string) field {
 		}
 		return f
 	}
-	rest = rest[1:]
+	if rest = rest[1:]; rest == "" {
+		return field{}
+	}
 	switch {
 	case f.word(rest), f.glued(rest):
 	case equalFold(rest, "burst-capacity"):

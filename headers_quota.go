@@ -155,7 +155,9 @@ func (t *tally) derive(r *report) {
 	case r.Remaining < 0 && !t.remaining && r.Limit >= 0 && t.used >= 0:
 		r.Remaining = max(r.Limit-t.used, 0)
 	case r.Limit < 0 && !t.limit && r.Remaining >= 0 && t.used >= 0:
-		r.Limit = r.Remaining + t.used
+		if sum := r.Remaining + t.used; sum <= maxNumber {
+			r.Limit = sum
+		}
 	}
 	if t.hasFill {
 		interval := r.Window
