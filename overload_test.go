@@ -23,7 +23,7 @@ func seeds(n uint64) []uint64 {
 	return s
 }
 
-// parallel runs f as a parallel subtest for each K.
+// eachK runs f as a parallel subtest for each K.
 func eachK(t *testing.T, f func(t *testing.T, k float64)) {
 	for _, k := range factors {
 		t.Run(fmt.Sprintf("K=%v", k), func(t *testing.T) {

@@ -128,7 +128,7 @@ func newSim(seed uint64, capacity, rejectCost float64) *sim {
 	}
 }
 
-// clients adds n clients of the given rate. Without ad they throttle nothing.
+// add adds n clients of the given rate. Without ad they throttle nothing.
 func (s *sim) add(n int, rate float64, ad *Adaptive) {
 	for range n {
 		s.clients = append(s.clients, &simClient{
