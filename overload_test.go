@@ -83,7 +83,7 @@ func TestProperty05OverloadBound(t *testing.T) {
 		const cost = 0.3
 		for factor, bound := range map[float64]float64{0.9: 0, 2: 1.03, 5: 1.08, 10: 1.17} {
 			for _, seed := range seeds(5) {
-				clients := pick(4, 40, 40)
+				clients := pick(4, 20, 40)
 				s := newSim(seed, 10*float64(clients), cost)
 				s.add(clients, factor*10, adaptive(k))
 				from, to := 60*time.Second, pick(90*time.Second, 2*time.Minute, 5*time.Minute)
@@ -118,10 +118,10 @@ func TestProperty06Fairness(t *testing.T) {
 		require.LessOrEqual(t, ratio(10), 1.25*ratio(2))
 
 		for _, seed := range seeds(3) {
-			clients := pick(12, 40, 40)
+			clients := pick(12, 20, 40)
 			s := newSim(seed, 10*float64(clients), 0.3)
 			s.add(clients, 50, adaptive(k))
-			end := pick(6*time.Minute, 10*time.Minute, 30*time.Minute)
+			end := pick(6*time.Minute, 8*time.Minute, 30*time.Minute)
 			s.run(end - min(end/2, 5*time.Minute))
 			before := s.accepted()
 			s.run(end)
