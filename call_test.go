@@ -2,6 +2,9 @@ package comity_test
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,5 +69,25 @@ func TestReportIsLearnedAsIfTheHeadersHadSaidSo(t *testing.T) {
 		require.Equal(t, comity.ReasonHeld, refused.Reason)
 		require.Equal(t, 1, base.count(), "nothing is sent again")
 		comity.Report(context.Background(), comity.Limited, comity.Advice{})
+	})
+}
+
+func TestLimitSettlesByTheHeadersOfTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		used := func(a *comity.Attempt) int {
+			n, _ := strconv.Atoi(a.Response.Header.Get("Units-Used"))
+			return n
+		}
+		estimate := func(*http.Request) int { return 60 }
+		policy := comity.Policy{MaxWait: -1, Limits: []comity.Limit{
+			{N: 100, Per: time.Hour, Burst: 100, Unit: "units", Cost: estimate, Settle: used}, {N: 10, Per: time.Hour, Burst: 10}}}
+		cfg := every(policy)
+		cfg.Limits = []comity.Limit{{Name: "all", N: 200, Per: time.Hour, Burst: 200, Unit: "units", Cost: estimate, Settle: used}}
+		rt := transport(t, replies(answer(200, "", "Units-Used", "5"), answer(200, "", "Units-Used", "90"), 200), cfg)
+		for i := range 3 {
+			_, err := rt.RoundTrip(get(t, t.Context(), "http://a.example"))
+			require.Equal(t, i == 2, errors.Is(err, comity.ErrThrottled), "%d: %v", i, err)
+		}
+		require.InDelta(t, 5, rt.Destinations()[0].Limits[0].Available, 1)
 	})
 }

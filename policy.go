@@ -2,6 +2,7 @@ package comity
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -105,9 +106,8 @@ func newPolicy(p Policy, pattern string, shared *commons) *policy {
 		q.name = pattern
 	}
 	q.limits = ruleLimits(p.Limits)
-	for i := range p.Limits {
-		q.settles = q.settles || p.Limits[i].Settle != nil
-	}
+	settle := func(r limitRule) bool { return r.Settle != nil }
+	q.settles = slices.ContainsFunc(q.limits, settle) || shared != nil && slices.ContainsFunc(shared.rules, settle)
 	if q.MaxWait == 0 {
 		q.MaxWait = defaultMaxWait
 	}

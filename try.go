@@ -199,6 +199,9 @@ func (a *try) teach() {
 	if a.Verdict == Accepted && a.Err == nil {
 		a.d.learnLatency(a.Sent.Sub(a.t.epoch), a.Latency)
 	}
+	if a.turn.pol.settles && a.Response != nil {
+		a.d.pacer.settleByHeaders(&a.turn, &a.Attempt, a.now)
+	}
 	a.ruling = a.d.pacer.learn(&a.turn, a.answer())
 	a.holds &^= holdsAnswer
 }
