@@ -127,7 +127,8 @@ func (d *destination) is(k destKey) bool {
 const (
 	spokeHTTP1 uint32 = 1 << iota // in its last answer
 	spokeHTTP2
-	plainName // its name is a host in canonical form, without a port
+	plainName   // its name is a host in canonical form, without a port
+	overflowing // it stands in for those that found no room
 )
 
 // spoke notes the protocol of an answer.
@@ -137,7 +138,7 @@ func (d *destination) spoke(major int) {
 		p = spokeHTTP2
 	}
 	if old := d.traits.Load(); old&p == 0 {
-		d.traits.Store(old&plainName | p)
+		d.traits.Store(old&^(spokeHTTP1|spokeHTTP2) | p)
 	}
 }
 

@@ -11,23 +11,6 @@ import (
 	"time"
 )
 
-// create returns the destination of k, pinned. It is made unless another call was
-// first.
-func (t *Transport) create(k destKey, now time.Time) *destination {
-	if t.most > 0 && t.registry.count.Load() >= t.most/10 {
-		t.registry.sweep(sweepEach, now)
-	}
-	d := t.registry.add(newDestination(k))
-	if k.part != "" {
-		t.inheritHold(d, now)
-	}
-	return d
-}
-
-// sweepEach is how many old destinations each new one looks at: some more than one,
-// so that the number of those that can be forgotten falls.
-const sweepEach = 4
-
 // join makes p one of the policies that d obeys, and returns what d obeys now. It
 // returns nil if p itself no longer holds.
 func (t *Transport) join(d *destination, p *policy, now time.Time) *group {
@@ -50,6 +33,15 @@ func (t *Transport) join(d *destination, p *policy, now time.Time) *group {
 // old meanwhile.
 func (t *Transport) regroup(d *destination, old *group, p, gone *policy, now time.Time) *group {
 	r := t.rules.Load()
+	if d.standsIn() {
+		if old != nil {
+			p = r.regroupOverflow(old, p)
+		}
+		if p == nil {
+			return old
+		}
+		return t.obey(d, old, []*policy{p}, now)
+	}
 	ps := slices.Clone(r.named[d.key().name])
 	add := func(p *policy) {
 		if p != nil && !slices.Contains(ps, p) {
@@ -77,8 +69,12 @@ func (t *Transport) regroup(d *destination, old *group, p, gone *policy, now tim
 	if len(ps) == 0 {
 		return old // nothing names it any more: who still has it ends under what it had
 	}
-	g := newGroup(d, old, ps)
+	return t.obey(d, old, ps, now)
+}
 
+// obey has d obey ps, unless it obeys something else than old by now.
+func (t *Transport) obey(d *destination, old *group, ps []*policy, now time.Time) *group {
+	g := newGroup(d, old, ps)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !d.group.CompareAndSwap(old, g) {
@@ -128,7 +124,7 @@ func (t *Transport) askPolicy(host string) (*policy, error) {
 		return nil, err
 	}
 	if d == nil {
-		d = t.create(destKey{name: host}, time.Now())
+		d = t.create(destKey{name: host})
 		defer d.unpin()
 	}
 	if !d.hostOwn.CompareAndSwap(nil, p) {
@@ -159,13 +155,16 @@ func (t *Transport) intern(host string) (*policy, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, q := range t.interned {
-		// Functions are never deeply equal, so policies that have some stay apart.
-		if reflect.DeepEqual(p.Policy, q.Policy) {
+		if reflect.DeepEqual(p.Policy, q.Policy) { // functions never are, unless their slice is the same
 			return q, nil
 		}
 	}
 	if len(t.interned) >= internedMost {
 		t.interned = t.interned[1:]
+	}
+	if limits := slices.ContainsFunc(p.Limits, Limit.hasFunc); !limits && reflect.DeepEqual(p.Policy, p.Policy) {
+		t.serial++
+		p.serial = t.serial
 	}
 	t.interned = append(t.interned, p)
 	return p, nil
@@ -278,7 +277,7 @@ func (t *Transport) Hold(dest string, until time.Time) {
 	k := destKey{name, part}
 	d := t.registry.pin(k)
 	if d == nil {
-		d = t.create(k, now)
+		d = t.create(k)
 	}
 	defer d.unpin()
 	if g := d.group.Load(); g.has(p) || t.join(d, p, now) != nil {
@@ -297,23 +296,6 @@ func (t *Transport) hold(d *destination, now, until time.Time) {
 	}
 	if ready && t.trace.Ready != nil {
 		t.trace.Ready(d.name)
-	}
-}
-
-// inheritHold has a new part of a split destination keep an operator's hold of the
-// whole.
-func (t *Transport) inheritHold(d *destination, now time.Time) {
-	whole := t.registry.pin(destKey{name: d.key().name})
-	if whole == nil {
-		return
-	}
-	defer whole.unpin()
-	if whole.group.Load() == nil {
-		return
-	}
-	var s Destination
-	if whole.pacer.snapshot(now, &s); s.HeldUntil.After(now) {
-		d.pacer.holdFor(now, s.HeldUntil)
 	}
 }
 
@@ -340,7 +322,11 @@ func (t *Transport) Next(req *http.Request) Readiness {
 			return Readiness{At: now}
 		}
 	}
-	d := t.registry.pin(p.keyOf(host, req, &call))
+	k := p.keyOf(host, req, &call)
+	d := t.registry.pin(k)
+	if d == nil && t.overflows.Load() {
+		d, p = t.registry.pin(t.overflowKey(k, p)), p.slow()
+	}
 	if d == nil {
 		return Readiness{At: now}
 	}

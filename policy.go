@@ -3,6 +3,7 @@ package comity
 import (
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -80,12 +81,14 @@ type policy struct {
 	pattern string
 	name    string // its destination; "" is the host of the call
 	limits  []limitRule
-	shared  *commons  // Config.Limits; nil if none
-	rules   *ruleBook // those it is one of; nil for one of PolicyFor
-	settles bool      // some limit has a Settle
-	shown   bool      // some function of it sees Attempts
-	ends    bool      // something needs the end of each response's body
-	alone   *group    // what a destination with this policy alone obeys; nil with Guards
+	shared  *commons               // Config.Limits; nil if none
+	rules   *ruleBook              // those it is one of; nil for one of PolicyFor
+	settles bool                   // some limit has a Settle
+	shown   bool                   // some function of it sees Attempts
+	ends    bool                   // something needs the end of each response's body
+	serial  uint64                 // of one of PolicyFor that all hosts share for which it says the same; 0 for others
+	slowed  atomic.Pointer[policy] // what slow made of it
+	alone   *group                 // what a destination with this policy alone obeys; nil with Guards
 }
 
 const (

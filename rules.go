@@ -17,7 +17,8 @@ type ruleBook struct {
 	rest  *policy              // of ""
 	named map[string][]*policy // by the destination they name, in the order of their patterns
 
-	onlyHosts bool // there is but rest, and each host is one destination
+	patterns  map[string]*policy // by the pattern
+	onlyHosts bool               // there is but rest, and each host is one destination
 }
 
 // hostRules are the policies of one host.
@@ -33,7 +34,7 @@ type pathRule struct {
 
 // newRules makes policies ready. It names every fault.
 func newRules(policies map[string]Policy, shared *commons) (*ruleBook, error) {
-	r := &ruleBook{hosts: map[string]*hostRules{}, wild: map[string]*policy{}, named: map[string][]*policy{}}
+	r := &ruleBook{hosts: map[string]*hostRules{}, wild: map[string]*policy{}, named: map[string][]*policy{}, patterns: map[string]*policy{}}
 	var faults []error
 	for _, pattern := range slices.Sorted(maps.Keys(policies)) {
 		field := fmt.Sprintf("Policies[%q]", pattern)
@@ -74,6 +75,7 @@ func inField(of string, errs []error) []error {
 
 func (r *ruleBook) add(p *policy) {
 	p.rules = r
+	r.patterns[p.pattern] = p
 	if p.name != "" {
 		r.named[p.name] = append(r.named[p.name], p)
 	}

@@ -27,9 +27,11 @@ type Transport struct {
 	epoch     time.Time
 	rules     atomic.Pointer[ruleBook]
 	registry  registry
+	overflows atomic.Bool // there is an overflow destination, or was
 
 	mu       sync.Mutex // guards what follows, and changes of a destination's group
 	interned []*policy  // the last policies of policyFor
+	serial   uint64     // of the last of them
 }
 
 // New returns a Transport that sends through base, or through
@@ -268,8 +270,8 @@ func (t *Transport) locate(req *http.Request, call *Call, now time.Time) (*desti
 		}
 		k := p.keyOf(host, req, call)
 		d := t.registry.pin(k)
-		if d == nil {
-			d = t.create(k, now)
+		if d == nil || d.group.Load() == nil {
+			d, p = t.place(d, k, p, now)
 		}
 		g := d.group.Load()
 		if !g.has(p) {

@@ -106,7 +106,13 @@ func (a *try) waiting(d time.Duration, why Reason) {
 // belongs elsewhere now.
 func (a *try) repolicy() *policy {
 	p, err := a.t.policyOf(hostOf(a.root.URL), a.root)
-	if err != nil || p.name != "" && p.name != a.d.key().name {
+	if err != nil {
+		return a.turn.pol
+	}
+	if a.d.standsIn() {
+		p = p.slow()
+	}
+	if p.name != "" && p.name != a.d.key().name {
 		return a.turn.pol
 	}
 	return p
