@@ -35,7 +35,7 @@ func (a *try) endsNow() bool {
 	if a.own != nil {
 		return false
 	}
-	return a.Call.Stream || !a.turn.pol.ends && a.entered == 0
+	return a.Call.Stream || !a.turn.pol.ends && len(a.entered) == 0
 }
 
 // wrap makes b the body of a's response.

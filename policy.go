@@ -121,6 +121,7 @@ func newPolicy(p Policy, pattern string, shared *commons) *policy {
 	q.MaxInFlight = max(q.MaxInFlight, 0)
 	q.Spread = max(q.Spread, 0)
 	q.Adaptive = p.Adaptive.withDefaults()
+	q.Adaptive.Shadow = q.Adaptive.Shadow || p.Shadow
 	q.Retry = p.Retry.withDefaults()
 	q.ends = q.MaxInFlight > 0 || q.Delay != (Delay{}) || len(q.Guards) > 0
 	q.shown = q.settles || q.Classify != nil || q.Retry.When != nil || q.Adaptive.Accepted != nil || len(q.Guards) > 0

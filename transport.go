@@ -157,11 +157,16 @@ func (t *Transport) throttle(a *try) error {
 		return nil
 	}
 	ok, wait := a.d.throttle.admit(ad, a.now, a.turn.crit, a.N > 1)
-	if !ok {
-		return a.d.throttle.refusal(ad, a.Destination, a.now, wait)
+	if ok {
+		a.holds |= holdsAdmission
+		return nil
 	}
-	a.holds |= holdsAdmission
-	return nil
+	err := a.d.throttle.refusal(ad, a.Destination, a.now, wait)
+	if ad.Shadow || a.turn.pol.Shadow {
+		a.passes(err)
+		return nil
+	}
+	return err
 }
 
 // pace waits for the place and the units that a needs, all at one instant.
@@ -181,12 +186,16 @@ func (t *Transport) pace(a *try) error {
 // enter asks the gates of the destination's Guards, in order.
 func (t *Transport) enter(a *try) error {
 	for i, gate := range a.group.gates {
+		if a.turn.pol.Shadow {
+			a.tries(gate)
+			continue
+		}
 		if err := gate.Enter(&a.Attempt); err != nil {
 			return a.guarded(gate, err)
 		}
-		a.entered = i + 1
+		a.entered = a.group.gates[:i+1]
 	}
-	if a.entered > 0 {
+	if len(a.entered) > 0 {
 		now := time.Now()
 		a.turn.waited += now.Sub(a.now)
 		a.now, a.Waited = now, a.turn.waited

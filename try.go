@@ -31,7 +31,7 @@ type try struct {
 	lent   bool // a context of its own knows it
 	told   bool // Policy.Classify gave the Verdict
 
-	entered int // gates
+	entered []Gate
 	left    atomic.Bool
 	body    body
 	quotas  [2]Quota // room for Advice.Quotas
@@ -75,6 +75,7 @@ func (t *Transport) begun(req *http.Request, ctx context.Context) (*try, error) 
 // goesTo has a go to d, obeying p.
 func (a *try) goesTo(d *destination, g *group, p *policy) {
 	a.d, a.group, a.Destination = d, g, d.name
+	a.Shadow = p.Shadow
 	a.turn.by, a.turn.req, a.turn.pol, a.turn.cost = a, a.root, p, a.Call.Cost
 	a.turn.crit, a.turn.maxWait = a.Call.Criticality, a.Call.MaxWait
 	if a.turn.crit == 0 {
@@ -261,11 +262,7 @@ func (a *try) refused(err error) (*http.Response, error) {
 	}
 	throttled, ok := err.(*ThrottledError)
 	if ok {
-		for _, tr := range a.traces() {
-			if tr.Refused != nil {
-				tr.Refused(&a.Attempt, throttled)
-			}
-		}
+		a.tellRefused(throttled)
 	}
 	if a.again == nil {
 		return nil, err
@@ -278,11 +275,47 @@ func (a *try) refused(err error) (*http.Response, error) {
 	return a.again.aside.take()
 }
 
+func (a *try) tellRefused(err *ThrottledError) {
+	for _, tr := range a.traces() {
+		if tr.Refused != nil {
+			tr.Refused(&a.Attempt, err)
+		}
+	}
+}
+
+// passes reports a refusal that is not enforced.
+func (a *try) passes(err *ThrottledError) {
+	a.Shadow = true
+	a.tellRefused(err)
+}
+
+// over is a context that has ended: a gate that would wait under it refuses.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// tries enters a gate whose refusal is not enforced. It does not wait.
+func (a *try) tries(g Gate) {
+	a.Request = a.root.WithContext(over)
+	err := g.Enter(&a.Attempt)
+	a.Request = a.root
+	if err == nil {
+		a.entered = append(a.entered, g)
+		return
+	}
+	if refused, ok := a.guarded(g, err).(*ThrottledError); ok {
+		a.passes(refused)
+	}
+}
+
 // release gives back what a holds, in reverse order.
 func (a *try) release() {
-	for a.entered > 0 {
-		a.entered--
-		a.group.gates[a.entered].Leave(&a.Attempt)
+	for n := len(a.entered); n > 0; n = len(a.entered) {
+		gate := a.entered[n-1]
+		a.entered = a.entered[:n-1]
+		gate.Leave(&a.Attempt)
 	}
 	if a.holds&holdsPlace != 0 {
 		a.holds &^= holdsPlace
@@ -307,8 +340,8 @@ func (a *try) leavePlace(now time.Time) {
 	if a.left.Swap(true) {
 		return
 	}
-	for i := a.entered - 1; i >= 0; i-- {
-		a.group.gates[i].Leave(&a.Attempt)
+	for i := len(a.entered) - 1; i >= 0; i-- {
+		a.entered[i].Leave(&a.Attempt)
 	}
 	if !a.d.pacer.leave(&a.turn, now) {
 		return
@@ -324,7 +357,7 @@ func (a *try) leavePlace(now time.Time) {
 // or context of its own is at large, and no user code saw the Attempt.
 func (a *try) recycle() {
 	if !a.left.Load() || a.body.a != nil || a.lent || a.again != nil || a.value != nil || a.turn.pol.shown ||
-		a.t.trace != nil || a.Call.Trace != nil || a.entered > 0 {
+		a.t.trace != nil || a.Call.Trace != nil || len(a.entered) > 0 {
 		return
 	}
 	*a = try{}
