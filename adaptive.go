@@ -132,7 +132,7 @@ func (g *adaptiveGate) String() string {
 		return "adaptive off"
 	}
 	_, _, p := g.t.snapshot(&g.ad, time.Now())
-	return fmt.Sprintf("adaptive K=%v refusing %.0f%%", g.ad.K, 100*p)
+	return fmt.Sprintf("adaptive K=%v refusing %.3g%%", g.ad.K, 100*p)
 }
 
 // brokenGate is the gate of an invalid guard.

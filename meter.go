@@ -31,6 +31,7 @@ type meter struct {
 
 	_      [cacheLine]byte
 	tokens atomic.Int64 // in units of 1/tokenUnit
+	news   atomic.Int64 // refusals by the destination since p was computed, while it is zero
 	_      [cacheLine]byte
 
 	asked [ranks]window.Pair // calls of each class, for the book's rule
@@ -46,12 +47,18 @@ func newMeter(d time.Duration) *meter {
 	return &meter{window: d, width: width, buckets: buckets, done: window.NewRing(buckets), refused: window.NewRing(buckets)}
 }
 
+// count counts the end of a call. Where nothing is throttled yet, throttleMin
+// refusals have the share computed anew at once: a fast client could send hundreds
+// of calls more in the meantime.
 func (m *meter) count(n int64, accepted bool) {
-	var ok uint64
 	if accepted {
-		ok = 1
+		m.done.Add(m.bucket(n), 1, 1)
+		return
 	}
-	m.done.Add(m.bucket(n), 1, ok)
+	m.done.Add(m.bucket(n), 1, 0)
+	if m.share() == 0 && m.news.Add(1) >= throttleMin {
+		m.due.Store(0)
+	}
 }
 
 func (m *meter) bucket(n int64) int64 {
@@ -134,6 +141,7 @@ func (m *meter) refresh(ad *Adaptive, n int64) float64 {
 	if !m.due.CompareAndSwap(due, n+every) {
 		return m.share()
 	}
+	m.news.Store(0)
 	v := m.view(ad, n, false)
 	if v.p > 0 {
 		was := m.share()
