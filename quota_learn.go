@@ -40,6 +40,9 @@ func (q *quota) refused(now time.Time, told time.Duration) {
 		return
 	}
 	q.retryAt = now.Add(told)
+	if reset := q.reset(); told%time.Second == 0 && reset.Before(q.retryAt) && q.retryAt.Add(-time.Second).Before(reset) {
+		q.retryAt = reset // whole seconds are rounded up, and earlier answers told the reset more exactly
+	}
 	if q.told < 0 || q.hi.IsZero() {
 		return
 	}
