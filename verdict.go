@@ -142,7 +142,7 @@ func (a *try) faultOf(err error) fault {
 	if errors.As(err, &protocol) || containsAny(err.Error(), unreadableTexts) {
 		return faultAnswer
 	}
-	if a.root.Body != nil && a.root.GetBody == nil && !fromNetwork(err) {
+	if hasBody(a.root) && !fromNetwork(err) {
 		return faultCaller // most likely its own Body's Read failed
 	}
 	return faultLost
@@ -194,7 +194,8 @@ var (
 	mistakeTexts = []string{"net/http: invalid ", "unsupported protocol scheme", "http: ContentLength=",
 		"http: nil Request.", "http: no Host in request URL", "http: Request.RequestURI"}
 	unreadableTexts = []string{"server response headers exceeded", "transport connection broken: malformed",
-		"transport connection broken: unsupported transfer encoding", "transport connection broken: http: "}
+		"transport connection broken: unsupported transfer encoding", "transport connection broken: bad ",
+		"transport connection broken: http: "}
 	networkTexts = []string{"net/http: ", "http: server closed", "http2: ", "tls: "}
 )
 
