@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var allDialects = []*Dialect{Auto, IETF, IETFFields, XRateLimit, GitHub, KuCoin, DeltaMillis, LegacyDiscord, Strava}
+var allDialects = []*Dialect{
+	Auto, IETF, IETFFields, XRateLimit, GitHub, KuCoin, DeltaMillis, LegacyDiscord, Strava,
+	Shopify, Twitter, Discogs, Groq, Etsy, Xero, Zendesk, Riot, PathOfExile, Trakt, Meta,
+}
 
 // headText writes a response head, and headOf reads one, with names as they are:
 // not every name that is read comes from net/http.

@@ -259,7 +259,7 @@ func TestDialectReadsItsOwnFieldsOnly(t *testing.T) {
 
 func TestDialectsHaveNames(t *testing.T) {
 	var names []string
-	for _, d := range dialects {
+	for _, d := range slices.Concat(dialects, providers) {
 		require.NotContains(t, names, d.Name)
 		names = append(names, d.Name)
 	}

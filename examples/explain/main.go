@@ -105,7 +105,8 @@ func input(args []string) (string, error) {
 
 var dialects = []*comity.Dialect{
 	comity.Auto, comity.IETF, comity.IETFFields, comity.XRateLimit, comity.GitHub, comity.KuCoin, comity.DeltaMillis,
-	comity.LegacyDiscord, comity.Strava,
+	comity.LegacyDiscord, comity.Strava, comity.Shopify, comity.Twitter, comity.Discogs, comity.Groq, comity.Etsy, comity.Xero,
+	comity.Zendesk, comity.Riot, comity.PathOfExile, comity.Trakt, comity.Meta,
 }
 
 func dialectNames() (names []string) {
