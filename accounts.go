@@ -231,7 +231,9 @@ func (b *account) state(now time.Time) LimitState {
 		return s
 	}
 	s.Available = l.Free(now)
-	s.Margin = max(l.Margin()-1, 0)
+	if b.slack != nil {
+		s.Margin = b.slack.value(now)
+	}
 	if w := l.Wait(now, 1); w != Forever {
 		s.Next = now.Add(w)
 	}

@@ -101,7 +101,7 @@ func (p *pacer) charged(k *turn, a answer, excess time.Duration) {
 	refused := a.verdict == Limited && a.sent.After(p.told.lastRefusal()) && !p.told.paces(k)
 	for i := range k.charges {
 		if c := &k.charges[i]; c.b != nil && (refused || c.b.slack != nil) {
-			c.b.ended(a.now, a.sent.Add(excess), c.n, refused, p.told.longest())
+			c.b.ended(a.now, a.sent, a.sent.Add(excess), c.n, refused, p.told.longest())
 		}
 	}
 }
@@ -165,7 +165,9 @@ func (p *pacer) refused(k *turn, a answer, r *ruling) {
 	if t.lastGood.IsZero() {
 		t.lastGood = a.sent
 	}
-	if t.ownFault(k, a, p.sends, r) {
+	if t.usedUp(a.advice) {
+		t.count(k, true) // the quota explains it, not the call
+	} else if t.ownFault(k, a, p.sends, r) {
 		return
 	}
 	if d <= 0 {

@@ -12,6 +12,7 @@ type margin struct {
 	strict bool    // calls count from their latest possible arrival
 	wide   float64 // widening of the spacing as of at; 0 is none
 	at     time.Time
+	last   time.Time // the last refusal
 }
 
 const (
@@ -20,14 +21,21 @@ const (
 	marginHalf = 10 * time.Minute // the widening falls by half in it
 )
 
-// refused notes a refusal of a call for which there should have been room.
-func (m *margin) refused(now time.Time) {
+// refused notes a refusal of a call sent at sent for which there should have been
+// room; it reports whether that was news. Refusals of calls sent before the last was
+// known teach nothing.
+func (m *margin) refused(now, sent time.Time) (fresh bool) {
+	if !sent.After(m.last) {
+		return false
+	}
+	m.last = now
 	if !m.strict {
 		m.strict = true
-		return
+		return true
 	}
 	m.wide = min(m.value(now)+marginStep, marginMost)
 	m.at = now
+	return true
 }
 
 // value is the widening at now.
@@ -135,12 +143,12 @@ func (b *account) stretch(now time.Time, jitter time.Duration) {
 
 // ended learns from the answer to a call of n units that can have arrived as late
 // as at.
-func (b *account) ended(now, at time.Time, n int, refused bool, excess time.Duration) {
+func (b *account) ended(now, sent, at time.Time, n int, refused bool, excess time.Duration) {
 	if refused {
 		if b.slack == nil {
 			b.slack = &slack{}
 		}
-		b.slack.refused(now)
+		b.slack.refused(now, sent)
 	}
 	switch {
 	case b.slack == nil:

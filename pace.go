@@ -21,6 +21,7 @@ type pace struct {
 	rate    float64       // what the last cycle held, a second; 0: not learned
 	span    time.Duration // its length, within bounds: how fast the rate grows
 	young   bool          // told by few calls: it grows with each accepted one
+	spared  bool          // so was the cycle before
 	pending bool          // refused, nothing accepted since
 	free    int32         // calls that go unpaced
 	refused time.Time     // the last refusal
@@ -148,14 +149,17 @@ func (c *pace) accept(now, sent time.Time, ceiling float64) {
 	}
 	held := float64(n) / d.Seconds()
 	c.rate = max(held, min(paceCut*c.before, 2*held))
-	if ceiling > 0 && c.rate >= paceNear*ceiling {
+	c.young = n < paceFew
+	spared := c.young && !c.spared // few calls tell little against a limit that somebody wrote down
+	c.spared = c.young
+	if ceiling > 0 && (c.rate >= paceNear*ceiling || spared) {
 		c.rate = 0
 		return
 	}
-	c.young = n < paceFew
 	c.span = min(max(d, paceSpanMin), paceSpanMax)
 	if c.closed > 0 && c.wait == 0 {
 		c.span = paceSpanMin // a guess: what is above it is tried soon
+		c.free = int32(n) / 3 // it was closed for long, so it is a window, and open anew
 	}
 	if c.wait >= paceWindow {
 		c.free = int32(max(n-paceReserve, 0))

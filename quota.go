@@ -39,12 +39,15 @@ type quota struct {
 	limit  int64         // -1 if not known
 	window time.Duration // -1 if not known
 
-	known  bool      // rest was reported
-	rest   int64     // units left as of the answer that set it
-	flying int64     // units of calls in flight
-	setAt  time.Time // when the answer that set rest arrived
-	base   time.Time // the latest that its call can have reached the server: a refill counts from there
-	margin margin    // what the pace of a refill has learned
+	known    bool          // rest was reported
+	rest     int64         // units left as of the answer that set it
+	flying   int64         // units of calls in flight
+	setAt    time.Time     // when the answer that set rest arrived
+	base     time.Time     // the latest that its call can have reached the server: a refill counts from there
+	seenPace time.Duration // spacing seen where no window is stated; 0 until then
+	steady   bool          // it was tried faster and refused
+	passed   int           // tries in a row since that were not
+	margin   margin        // what the pace of a refill has learned
 
 	lo, hi time.Time     // the reset lies in (lo, hi]; zero hi: not known
 	told   time.Duration // the reset as the last answer stated it
@@ -102,10 +105,11 @@ func (q *quota) nature() *nature {
 	return &q.natures[1]
 }
 
-// spacing is the time between two units at the quota's sustained rate; 0 if not known.
+// spacing is the time between two units at the quota's sustained rate: what the
+// server states, or what was seen. 0 if not known.
 func (q *quota) spacing() time.Duration {
 	if q.limit <= 0 || q.window <= 0 {
-		return 0
+		return q.seenPace
 	}
 	return max(q.window/time.Duration(q.limit), 1)
 }
@@ -164,7 +168,11 @@ func (q *quota) ready(now time.Time, n int64) (at time.Time, ok, early bool) {
 // shared is ready where others spend the quota too. It is ok and not early if the
 // rest of ready decides.
 func (q *quota) shared(now time.Time, n int64) (at time.Time, ok, early bool) {
-	if at = q.lastGo.Add(q.share.spacing(q.rest)); now.Before(at) {
+	at = q.lastGo.Add(q.share.spacing(q.rest))
+	if reset := q.reset(); q.told > nearReset && q.setAt.Before(reset) {
+		at = earlier(at, latest(reset, q.lastGo.Add(q.share.spacing(q.top)))) // a new window, as full as ever
+	}
+	if now.Before(at) {
 		return at, false, false
 	}
 	return now, true, q.nature().kind == kindRefill
@@ -176,20 +184,28 @@ func (q *quota) pace(now time.Time) time.Duration {
 	if q.nature().kind != kindRefill {
 		return 0
 	}
-	return q.margin.widen(q.spacing(), now)
+	sp := q.margin.widen(q.spacing(), now)
+	if !q.share.on && q.share.crowded(now) {
+		// Nobody sees what is left, so whoever finds the beat keeps it: leave gaps.
+		sp += sp / 8
+	}
+	return sp
 }
 
 // refilled is ready for a refill with one unit every sp: what was left at base,
 // and what has come since.
 func (q *quota) refilled(now time.Time, n int64, sp time.Duration) (at time.Time, ok, early bool) {
 	need := n + q.flying - q.rest
-	if q.limit > 0 && need > q.limit-q.rest {
+	if room := q.top + 1 - q.rest; need > room {
 		if q.flying > 0 {
-			return time.Time{}, false, false // the bucket is never that full: an answer has to come first
+			return time.Time{}, false, false // it was never seen that full: an answer has to come first
 		}
-		need = max(q.limit-q.rest, 0)
+		need = max(room, 1)
 	}
 	at = q.base.Add(mulDuration(sp, need))
+	if q.window <= 0 && q.told > 0 {
+		at = earlier(at, q.setAt.Add(q.told)) // a spacing that was only seen is no reason to wait longer than told
+	}
 	if now.Before(at) {
 		return at, false, false
 	}
@@ -215,14 +231,14 @@ func (q *quota) emptyUntil(reset time.Time) time.Time {
 	if d := q.setAt.Add(maxHold); reset.After(d) {
 		reset = d // further than a day: asked once a day
 	}
-	sp := q.spacing()
-	if sp == 0 {
-		return reset
-	}
 	if q.flying > 0 || q.lastOK.IsZero() {
 		return reset
 	}
-	probe := q.lastOK.Add(2 * sp)
+	probe := q.lastOK.Add(2 * q.spacing())
+	if q.spacing() == 0 {
+		// Nothing says how fast units come, if they come one by one.
+		probe = q.lastOK.Add(max(reset.Sub(q.lastOK)/4, 0))
+	}
 	if probe.Before(n.probeAt) {
 		return reset
 	}
@@ -258,7 +274,9 @@ func (q *quota) ended(now, sent time.Time, n int64, early, reported bool, v Verd
 	if v == Limited {
 		q.share.reduce(now, sent)
 		if early && q.nature().kind == kindRefill {
-			q.margin.refused(now)
+			if q.margin.refused(now, sent) {
+				q.missed()
+			}
 		}
 	}
 	if v != Limited && v != Unsent {
@@ -295,6 +313,14 @@ func (q *quota) idle(now time.Time) bool {
 	}
 	reset := q.reset()
 	return !reset.IsZero() && now.After(reset) || reset.IsZero() && now.Sub(q.seen) > maxHold
+}
+
+// latest returns the later of two instants.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // earlier returns the earlier of two instants.

@@ -6,10 +6,7 @@ import "time"
 func (q *quota) judge(now, sent time.Time, v Verdict) {
 	n := q.nature()
 	reset := q.reset()
-	if !reset.IsZero() && !sent.Before(reset) {
-		if v == Limited && !q.hi.IsZero() {
-			q.late = min(lateReset, max(q.late, now.Sub(q.hi)))
-		}
+	if !q.hi.IsZero() && !sent.Before(q.hi) || q.hi.IsZero() && !reset.IsZero() && !sent.Before(reset) {
 		return // it went after the reset: that says nothing about its kind
 	}
 	switch v {
@@ -25,7 +22,11 @@ func (q *quota) judge(now, sent time.Time, v Verdict) {
 			return
 		}
 		n.kind = kindWall
-		skip := mulDuration(max(q.window, 0), int64(1)<<min(n.misses-1, 20)-1)
+		window := q.window
+		if window <= 0 && !reset.IsZero() {
+			window = reset.Sub(q.setAt)
+		}
+		skip := mulDuration(max(window, 0), int64(1)<<min(n.misses-1, 20)-1)
 		if !reset.IsZero() {
 			n.probeAt = reset.Add(min(skip, 365*maxHold))
 		}
@@ -61,13 +62,16 @@ func (q *quota) refused(now time.Time, told time.Duration) {
 // excess is how much longer than the shortest one its round trip took.
 // index is what was taken when the call went, its own units included; 0 if that
 // is not known.
-func (q *quota) report(now, sent time.Time, excess time.Duration, index int64, r *Quota) {
+func (q *quota) report(now, sent time.Time, excess time.Duration, index int64, refused bool, r *Quota) {
 	q.seen = now
 	if r.Limit >= 0 {
 		q.limit = r.Limit
 	}
 	if r.Window > 0 {
 		q.window = r.Window
+	}
+	if at := now.Add(r.Reset); refused && r.Reset >= 0 && q.told > nearReset && !q.hi.IsZero() && sent.After(q.hi) && at.Sub(q.hi) <= lateReset {
+		q.late = max(q.late, at.Sub(q.hi)) // refused right after the reset, which it still announces
 	}
 	later, older := q.bound(now, sent, r.Reset)
 	if r.Remaining < 0 || older {
@@ -89,7 +93,37 @@ func (q *quota) report(now, sent time.Time, excess time.Duration, index int64, r
 	default:
 		return
 	}
+	if later && r.Remaining == 0 {
+		q.nature().probeAt = time.Time{} // a window that begins with nothing left is none
+	}
 	q.known, q.rest, q.setAt, q.base = true, r.Remaining, now, base
+}
+
+// pacing learns the spacing of a refill whose window no answer states, from a call
+// that went at sent with nothing left and was let in: rest more had come since base.
+func (q *quota) pacing(sent time.Time, rest int64) {
+	gap := sent.Sub(q.base)
+	if q.window > 0 || q.base.IsZero() || gap <= 0 {
+		return
+	}
+	seen := gap / time.Duration(rest+1)
+	switch {
+	case q.seenPace == 0 || seen < q.seenPace:
+		q.seenPace = max(seen, time.Microsecond)
+	case rest == 0 && !q.steady:
+		q.seenPace = max(q.seenPace*19/20, time.Microsecond) // perhaps they come faster
+	case rest == 0:
+		if q.passed++; q.passed > 50 {
+			q.seenPace, q.passed = max(q.seenPace*49/50, time.Microsecond), 0
+		}
+	}
+}
+
+// missed slows a spacing that was seen after a refusal.
+func (q *quota) missed() {
+	if q.window <= 0 && q.seenPace > 0 {
+		q.seenPace, q.steady, q.passed = q.seenPace*11/10, true, 0
+	}
 }
 
 // witness looks for others in what an answer reports: r fell by more than the
@@ -102,6 +136,10 @@ func (q *quota) witness(now, sent time.Time, index int64, later bool, rest int64
 		s.grow(now, q.rate(), rest >= q.top-q.top/10)
 	}
 	q.top = max(q.top, rest)
+	if rest == 0 && q.told > nearReset && now.Sub(s.cut) > q.window/2 {
+		// Everybody who meets the end of a window cuts, or the polite would starve.
+		s.reduce(now, sent)
+	}
 	if index == 0 || index < m.at {
 		return
 	}
@@ -130,7 +168,7 @@ func (q *quota) bound(now, sent time.Time, reset time.Duration) (later, older bo
 	reset = min(reset, 400*maxHold)
 	lo, hi := sent.Add(reset-grain), now.Add(reset)
 	switch {
-	case q.hi.IsZero() || lo.After(q.hi):
+	case q.hi.IsZero() || lo.After(q.hi) || sent.After(q.hi):
 		later = !q.hi.IsZero()
 		q.lo, q.hi = lo, hi
 	case !hi.After(q.lo):

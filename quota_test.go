@@ -15,7 +15,7 @@ func TestRefusalInWholeSecondsKeepsAResetKnownBetter(t *testing.T) {
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	known := func() *quota {
 		q := &quota{limit: 20, window: 2 * time.Second, told: -1}
-		q.report(at(10*time.Millisecond), start, 0, 1, &Quota{Limit: 20, Remaining: 0, Window: 2 * time.Second, Reset: 2 * time.Second})
+		q.report(at(10*time.Millisecond), start, 0, 1, false, &Quota{Limit: 20, Remaining: 0, Window: 2 * time.Second, Reset: 2 * time.Second})
 		return q
 	}
 	reset := at(2010 * time.Millisecond)

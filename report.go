@@ -49,7 +49,11 @@ func (p *pacer) report(k *turn, a answer, excess time.Duration) (stated bool) {
 	for i := range found[:n] {
 		q := found[i]
 		stated = stated || quotas[i].Remaining >= 0 && q.unit == unitRequests
-		q.report(a.now, a.sent, excess, k.index(q), &quotas[i])
+		s := k.spentOn(q)
+		if s.lone && a.verdict == Accepted && quotas[i].Remaining >= 0 {
+			q.pacing(a.sent, quotas[i].Remaining)
+		}
+		q.report(a.now, a.sent, excess, s.index, a.verdict == Limited, &quotas[i])
 		if q.note(k) && q.partial {
 			p.requeue(a.now)
 		}
@@ -61,15 +65,14 @@ func (p *pacer) report(k *turn, a answer, excess time.Duration) (stated bool) {
 	return stated
 }
 
-// index is how many units of q were taken when k went, its own included; 0 if k
-// is not known to spend it.
-func (k *turn) index(q *quota) int64 {
-	for i := range k.spent {
-		if k.spent[i].q == q {
-			return k.spent[i].index
+// spentOn is what k took of q; nothing if k is not known to spend it.
+func (k *turn) spentOn(q *quota) spent {
+	for _, s := range k.spent {
+		if s.q == q {
+			return s
 		}
 	}
-	return 0
+	return spent{}
 }
 
 // endedBefore ends k for the quotas that became known while it was in flight.

@@ -71,6 +71,11 @@ func (s *sharing) see(now time.Time, rate float64) {
 	}
 }
 
+// crowded reports whether there was evidence of others lately.
+func (s *sharing) crowded(now time.Time) bool {
+	return !s.evidence.IsZero() && now.Sub(s.evidence) < shareEnd
+}
+
 // grow brings a up to date. top is whether hardly anything is used.
 func (s *sharing) grow(now time.Time, rate float64, top bool) {
 	dt := max(now.Sub(s.at), 0).Seconds()

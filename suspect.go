@@ -12,6 +12,7 @@ type suspect struct {
 	n        int    // refusals in a row
 	accepted int    // tries of others, sent since, that were accepted
 	refused  int    // and that were refused
+	passed   int    // accepted since its last refusal
 	until    time.Time
 }
 
@@ -42,6 +43,7 @@ func (t *told) count(k *turn, refused bool) {
 			s.refused++
 		} else {
 			s.accepted++
+			s.passed++
 		}
 	}
 }
@@ -71,11 +73,16 @@ func (t *told) ownFault(k *turn, a answer, sends uint64, r *ruling) bool {
 		}
 		t.suspects = append(t.suspects, s)
 	}
+	if s.n > 0 && s.passed == 0 {
+		return false // nothing passed since: it says nothing new about the call
+	}
 	s.n++
+	s.passed = 0
 	if s.accepted < suspectOthers {
 		return false
 	}
-	f := max(float64(s.refused)/float64(s.accepted+s.refused), suspectFloor)
+	// The rule of succession (Laplace): few tries show no small share.
+	f := max(float64(s.refused+1)/float64(s.accepted+s.refused+2), suspectFloor)
 	p := math.Pow(f, float64(s.n))
 	if p >= suspectWait {
 		return false

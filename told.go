@@ -59,8 +59,9 @@ func (t *told) take(k *turn, now time.Time) {
 	for _, q := range t.quotas {
 		if n, ok := q.spends(k); ok {
 			_, _, early := q.ready(now, n)
+			lone := early && q.flying == 0 && q.rest == 0
 			q.take(now, n, early)
-			k.spent = append(k.spent, spent{q, n, q.taken, early})
+			k.spent = append(k.spent, spent{q, n, q.taken, early, lone})
 		}
 	}
 }

@@ -49,6 +49,7 @@ type spent struct {
 	n     int64
 	index int64 // units taken when it went, its own included
 	early bool
+	lone  bool // nothing else of q was in flight, and nothing was left
 }
 
 // price asks what the call of k costs. It runs user code: no lock is held.
