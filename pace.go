@@ -158,7 +158,7 @@ func (c *pace) accept(now, sent time.Time, ceiling float64) {
 	}
 	c.span = min(max(d, paceSpanMin), paceSpanMax)
 	if c.closed > 0 && c.wait == 0 {
-		c.span = paceSpanMin // a guess: what is above it is tried soon
+		c.span = paceSpanMin  // a guess: what is above it is tried soon
 		c.free = int32(n) / 3 // it was closed for long, so it is a window, and open anew
 	}
 	if c.wait >= paceWindow {
