@@ -72,7 +72,8 @@ func fullYear(d civil, ref time.Time) int {
 }
 
 // parseISO reads a date and time of RFC 3339, with a space for T as its section
-// 5.6 allows, and without seconds as Jira sends it.
+// 5.6 allows, without seconds as Jira sends it, and with a space before the
+// offset as Nexus Mods does.
 func parseISO(s string) (time.Time, bool) {
 	c := cursor{s}
 	var d civil
@@ -93,7 +94,7 @@ func parseISO(s string) (time.Time, bool) {
 			return time.Time{}, false
 		}
 	}
-	if !c.lit("Z") && !c.lit("z") && !c.offset(&d) {
+	if c.lit(" "); !c.lit("Z") && !c.lit("z") && !c.offset(&d) {
 		return time.Time{}, false
 	}
 	if !ok || c.s != "" || !d.valid() {

@@ -47,7 +47,10 @@ type quota struct {
 // measured against its own Date, so that one that was saved last week is read as
 // on the day.
 func explain(res *response, d *comity.Dialect, now time.Time) (*explanation, error) {
-	e := &explanation{Status: res.status, line: strings.TrimSpace(fmt.Sprint(res.proto, " ", res.status, " ", res.reason))}
+	e := &explanation{
+		Status: res.status, line: strings.TrimSpace(fmt.Sprint(res.proto, " ", res.status, " ", res.reason)),
+		Fields: []reading{}, Quotas: []quota{},
+	}
 	e.Clock = "this machine's, as there is no Date"
 	if date, err := http.ParseTime(res.header.Get("Date")); err == nil {
 		now, e.Clock = date, "Date, "+date.UTC().Format("2006-01-02 15:04:05")+" UTC"
