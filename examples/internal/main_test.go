@@ -36,7 +36,7 @@ func TestOverload(t *testing.T) {
 			r.url, r.base = "http://backend.example/", direct{&r.backend}
 			runs = append(runs, r)
 		}
-		play(context.Background(), runs, show(os.Stdout, runs))
+		play(context.Background(), runs, show(io.Discard, runs))
 		var out strings.Builder
 		table(&out, runs)
 		t.Log(out.String())
@@ -48,7 +48,7 @@ func TestOverload(t *testing.T) {
 		for _, r := range runs[2:] {
 			require.Greater(t, goodput(r), 0.7, r.name)
 			after := r.sum(recoverAt, recoverAt+10e9)
-			require.Greater(t, float64(after.ok), 0.95*float64(after.asked), r.name)
+			require.Greater(t, float64(after.ok), 0.85*float64(after.asked), r.name)
 		}
 
 		plot := draw(runs)

@@ -20,12 +20,17 @@ type shown struct {
 	over  chan struct{}
 }
 
-func show(out *os.File, runs []*fleetRun) *shown {
-	info, err := out.Stat()
-	return &shown{
-		out: out, runs: runs, stop: make(chan struct{}), over: make(chan struct{}),
-		term: err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb",
+func show(out io.Writer, runs []*fleetRun) *shown {
+	return &shown{out: out, runs: runs, stop: make(chan struct{}), over: make(chan struct{}), term: terminal(out)}
+}
+
+func terminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
 	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func (s *shown) begin(start time.Time) {
