@@ -86,7 +86,6 @@ type destination struct {
 	calls    atomic.Int32           // pins
 	traits   atomic.Uint32          // see below
 	latency  atomic.Uint32          // of accepted answers, smoothed, in microseconds
-	next     *destination           // of the same hash; guarded by the shard's lock
 	group    atomic.Pointer[group]  // what it obeys; nil while it only keeps hostOwn
 	hostOwn  atomic.Pointer[policy] // what Config.PolicyFor said of the host of this name
 	used     atomic.Int64           // last try sent, since Transport.epoch

@@ -23,7 +23,7 @@ type registry struct {
 // is slow, however many there are.
 type shard struct {
 	mu   sync.RWMutex
-	m    map[uint64]*destination // by hash; further ones of the same hash behind next
+	m    map[uint64]*destination // by hash, or the next number that was free
 	all  []*destination          // in no order, for the hand
 	hand int
 	_    [24]byte // keep the locks of two shards off one cache line
@@ -116,8 +116,7 @@ func (r *registry) add(d *destination) *destination {
 		return old
 	}
 	d.pin()
-	d.next = s.m[h]
-	s.m[h] = d
+	s.put(h, d)
 	s.all = append(s.all, d)
 	r.count.Add(1)
 	return d
@@ -155,30 +154,37 @@ func (s *shard) forgetNext(r *registry, now time.Time) bool {
 	s.all[s.hand] = s.all[last]
 	s.all[last] = nil
 	s.all = s.all[:last]
-	s.remove(r.hash(d.key()), d)
+	s.remove(r, d)
 	return true
 }
 
 func (s *shard) find(h uint64, k destKey) *destination {
-	d := s.m[h]
-	for d != nil && !d.is(k) {
-		d = d.next
+	for d := s.m[h]; d != nil; d = s.m[h] {
+		if d.is(k) {
+			return d
+		}
+		h++
 	}
-	return d
+	return nil
 }
 
-func (s *shard) remove(h uint64, d *destination) {
-	first := s.m[h]
-	switch {
-	case first != d:
-		for first.next != d {
-			first = first.next
-		}
-		first.next = d.next
-	case d.next == nil:
+func (s *shard) put(h uint64, d *destination) {
+	for s.m[h] != nil {
+		h++
+	}
+	s.m[h] = d
+}
+
+func (s *shard) remove(r *registry, d *destination) {
+	h := r.hash(d.key())
+	for s.m[h] != d {
+		h++
+	}
+	delete(s.m, h)
+	for h++; s.m[h] != nil; h++ { // those behind it may belong in its place
+		next := s.m[h]
 		delete(s.m, h)
-	default:
-		s.m[h] = d.next
+		s.put(r.hash(next.key()), next)
 	}
 }
 

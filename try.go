@@ -59,7 +59,10 @@ var tries = sync.Pool{New: func() any { return new(try) }}
 // begun returns the first try of a call.
 func (t *Transport) begun(req *http.Request, ctx context.Context) (*try, error) {
 	a := tries.Get().(*try)
-	a.t, a.root, a.now = t, req, time.Now()
+	if a.t != t {
+		a.t = t
+	}
+	a.root, a.now = req, time.Now()
 	a.Request, a.N = req, 1
 	if v, ok := ctx.Value(callKey{}).(*callValue); ok {
 		a.Call, a.marked, a.value = v.call, v.resent, v.origin()
@@ -74,9 +77,15 @@ func (t *Transport) begun(req *http.Request, ctx context.Context) (*try, error) 
 
 // goesTo has a go to d, obeying p.
 func (a *try) goesTo(d *destination, g *group, p *policy) {
-	a.d, a.group, a.Destination = d, g, d.name
+	if a.d != d || a.group != g || a.turn.pol != p { // a try used again most often goes where it went before
+		a.d, a.group, a.Destination = d, g, d.name
+		a.turn.by, a.turn.pol = a, p
+	}
 	a.Shadow = p.Shadow
-	a.turn.by, a.turn.req, a.turn.pol, a.turn.cost = a, a.root, p, a.Call.Cost
+	a.turn.req = a.root
+	if a.Call.Cost != nil {
+		a.turn.cost = a.Call.Cost
+	}
 	a.turn.crit, a.turn.maxWait = a.Call.Criticality, a.Call.MaxWait
 	if a.turn.crit == 0 {
 		a.turn.crit = Critical
@@ -191,7 +200,10 @@ func (a *try) came(req *http.Request, res *http.Response, err error) {
 	if res != nil && res.Request == req {
 		res.Request = a.root // and not a copy with a context of ours
 	}
-	a.Response, a.Err = res, err
+	a.Response = res
+	if err != nil {
+		a.Err = err
+	}
 }
 
 // teach tells the throttle and the pacer how a ended.
@@ -356,12 +368,27 @@ func (a *try) leavePlace(now time.Time) {
 // recycle has a used again, if it ended and nobody else can have kept it: no body
 // or context of its own is at large, and no user code saw the Attempt.
 func (a *try) recycle() {
-	if !a.left.Load() || a.body.a != nil || a.lent || a.again != nil || a.value != nil || a.turn.pol.shown ||
-		a.t.trace != nil || a.Call.Trace != nil || len(a.entered) > 0 {
+	if !a.left.Load() || a.body.a != nil || a.lent || a.again != nil || a.value != nil || a.shown() || len(a.entered) > 0 {
 		return
 	}
-	*a = try{}
+	if a.turn.calm == nil && a.turn.seq == 0 && a.Err == nil {
+		a.wipe()
+	} else {
+		*a = try{}
+	}
 	tries.Put(a)
+}
+
+// wipe clears what a call leaves behind that went calmly, but for what each call
+// sets anew: to clear all of it costs more than the rest of the call while the
+// garbage collector runs.
+func (a *try) wipe() {
+	a.Request, a.Response, a.root, a.turn.req = nil, nil, nil, nil
+	a.Sent, a.Latency, a.Verdict, a.Shadow = time.Time{}, 0, 0, false
+	a.Advice.RetryAfter, a.Advice.Quotas = 0, nil
+	a.turn.at, a.turn.maxWait, a.turn.crit = time.Time{}, 0, 0
+	a.ruling.told = 0
+	a.left.Store(false)
 }
 
 // unwind ends RoundTrip's use of the destination. If the base, a gate or a hook

@@ -18,9 +18,15 @@ import (
 // classify gives a its Verdict, from the status or the error, and reads what the
 // headers advise.
 func (a *try) classify() {
-	a.Advice = Advice{RetryAfter: -1, Quotas: a.quotas[:0]}
+	a.Advice.RetryAfter = -1
 	p := a.turn.pol
 	if res := a.Response; res != nil {
+		if a.unread() {
+			a.Verdict = Accepted
+			a.d.spoke(res.ProtoMajor)
+			return
+		}
+		a.Advice.Quotas = a.quotas[:0]
 		a.d.reader.read(p.Dialect, res.Header, a.now, res.StatusCode >= 400, &a.Advice)
 		a.Verdict = statusVerdict(res.StatusCode, &a.Advice)
 		a.d.spoke(res.ProtoMajor)
@@ -37,6 +43,17 @@ func (a *try) classify() {
 	usual := a.Verdict
 	a.Verdict = p.Classify(&a.Attempt)
 	a.told = a.Verdict != usual
+}
+
+// unread reports whether nobody needs what a's headers say: the pacer had so much
+// to spare that it let the call go unseen, and it was accepted.
+func (a *try) unread() bool {
+	return a.turn.calm != nil && a.Response.StatusCode/100 == 2 && !a.shown() && len(a.Response.Header["Retry-After"]) == 0
+}
+
+// shown reports whether some function of the user's sees a.
+func (a *try) shown() bool {
+	return a.turn.pol.shown || a.t.trace != nil || a.Call.Trace != nil
 }
 
 // statusVerdict returns what a status says about the destination. Where a status
