@@ -218,7 +218,7 @@ func TestOptionsOfHTTPArePassedOn(t *testing.T) {
 		req := request(t, t.Context(), http.MethodPut, "http://a.example", "payload")
 		req.Host, req.Close, req.TransferEncoding = "b.example", true, []string{"chunked"}
 		done := make(chan struct{})
-		req.Cancel = done //nolint:staticcheck // net/http's Client still sets it
+		req.Cancel = done //lint:ignore SA1019 net/http's Client still sets it
 		_, err := transport(t, base, comity.Config{}).RoundTrip(req)
 		require.NoError(t, err)
 		for _, r := range base.seen {
@@ -226,7 +226,7 @@ func TestOptionsOfHTTPArePassedOn(t *testing.T) {
 			require.True(t, r.Close)
 			require.Equal(t, []string{"chunked"}, r.TransferEncoding)
 			require.Equal(t, int64(7), r.ContentLength)
-			require.Equal(t, (<-chan struct{})(done), r.Cancel) //nolint:staticcheck // as above
+			require.Equal(t, (<-chan struct{})(done), r.Cancel) //lint:ignore SA1019 as above
 		}
 	})
 }

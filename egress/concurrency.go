@@ -53,12 +53,17 @@ func (c Concurrency) NewGate(dest string) comity.Gate {
 func (c *Concurrency) check() error {
 	var errs []error
 	if c.Target <= 0 {
-		errs = append(errs, fmt.Errorf("Target: %v is not above 0", c.Target))
+		errs = append(errs, fieldError("Target", "%v is not above 0", c.Target))
 	}
 	if c.Min < 1 || c.Initial < c.Min || c.Max < c.Initial {
-		errs = append(errs, fmt.Errorf("Initial, Min, Max: %d, %d, %d are not 1 <= Min <= Initial <= Max", c.Initial, c.Min, c.Max))
+		errs = append(errs, fieldError("Initial, Min, Max", "%d, %d, %d are not 1 <= Min <= Initial <= Max", c.Initial, c.Min, c.Max))
 	}
 	return errors.Join(append(errs, c.Shares.check())...)
+}
+
+// fieldError is what is wrong with fields of a configuration.
+func fieldError(fields, format string, args ...any) error {
+	return fmt.Errorf("%s: %w", fields, fmt.Errorf(format, args...))
 }
 
 // concurrencyGate is the cap of one destination.
