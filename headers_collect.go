@@ -16,6 +16,7 @@ type parser struct {
 	clock     clock
 
 	quotas   []report
+	spare    report // for those that are too many
 	policies []statedPolicy
 	name     string // of the quotas without one
 	nameRank uint8

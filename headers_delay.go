@@ -10,7 +10,7 @@ import (
 // Bounds on what a server can make this package believe.
 const (
 	horizon   = 366 * 24 * time.Hour // no wait is longer, no instant further away
-	past      = 24 * time.Hour       // an epoch further back is no epoch
+	past      = 24 * time.Hour       // an epoch further back is no epoch, a Date further off is wrong
 	maxDelay  = 64                   // bytes of a delay
 	maxReset  = 128                  // bytes of a reset
 	maxLines  = 8                    // lines of one field
@@ -34,35 +34,45 @@ const (
 	formDate
 )
 
-// A clock is what the absolute values of one response are measured against.
+// A clock is what the absolute values of one response are measured against: the
+// server's own clock where that can be right. What it said is measured against
+// the instant at which it said it.
 type clock struct {
-	ref time.Time
-	age time.Duration // for how long the response was stored: deltas count less this
+	now   time.Time
+	date  string // the server's Date, until an absolute value asks for it
+	begun bool   // ref is known
+	ref   time.Time
+	age   time.Duration // for how long the response was stored: deltas count less this, and its Date is older
 }
 
-// newClock takes the server's own clock where that can be right: what it said is
-// measured against the instant at which it said it. That of a stored response is
-// older by the time for which it was stored.
 func newClock(now time.Time, date, age []string) clock {
-	c := clock{ref: now}
+	c := clock{now: now}
+	if len(date) > 0 && len(date[0]) <= maxDelay {
+		c.date = date[0]
+	}
 	if len(age) > 0 {
 		if x, ok := parseNumber(trim(age[0])); ok && x.n >= 1 && x.n <= 86400 && !x.big && x.frac == 0 {
 			c.age = time.Duration(x.n) * time.Second
 		}
 	}
-	if len(date) == 0 || len(date[0]) > maxDelay {
-		return c
-	}
-	if t, ok := parseHTTPDate(trim(date[0]), now); ok && t.Sub(now).Abs() <= 24*time.Hour {
-		c.ref = t.Add(c.age)
-	}
 	return c
+}
+
+// reference is the Date, if that can be read and is within a day of now.
+func (c *clock) reference() time.Time {
+	if !c.begun {
+		c.begun, c.ref = true, c.now
+		if t, ok := parseHTTPDate(trim(c.date), c.now); ok && t.Sub(c.now).Abs() <= past {
+			c.ref = t.Add(c.age)
+		}
+	}
+	return c.ref
 }
 
 // read reads one value of a delay or a reset: a number, an HTTP-date, a duration
 // or a date and time of RFC 3339. A bare number counts milliseconds if milli is
 // set and it can be no epoch. The result is rounded up to a millisecond.
-func (c clock) read(s string, limit int, milli bool) (time.Duration, form) {
+func (c *clock) read(s string, limit int, milli bool) (time.Duration, form) {
 	s = trim(s)
 	if len(s) == 0 || len(s) > limit {
 		return 0, noForm
@@ -84,7 +94,7 @@ func (c clock) read(s string, limit int, milli bool) (time.Duration, form) {
 		}
 		return 0, noForm
 	}
-	if t, ok := parseHTTPDate(s, c.ref); ok {
+	if t, ok := parseHTTPDate(s, c.reference()); ok {
 		return c.until(t)
 	}
 	return 0, noForm
@@ -93,7 +103,7 @@ func (c clock) read(s string, limit int, milli bool) (time.Duration, form) {
 // number tells a delta from an epoch by its size: no API lets a caller wait for
 // more than a year, and none was there before 1998 (or, in a synctest bubble,
 // 2000).
-func (c clock) number(x number, milli bool) (time.Duration, form) {
+func (c *clock) number(x number, milli bool) (time.Duration, form) {
 	const year = 31_622_400 // seconds of 366 days
 	switch n := x.n; {
 	case x.big:
@@ -118,13 +128,13 @@ func (c clock) number(x number, milli bool) (time.Duration, form) {
 	return 0, noForm
 }
 
-func (c clock) delta(d time.Duration) time.Duration {
+func (c *clock) delta(d time.Duration) time.Duration {
 	return max(ceilMilli(d)-c.age, 0)
 }
 
 // epoch believes a number to be an instant only if that is near.
-func (c clock) epoch(t time.Time, f form) (time.Duration, form) {
-	d := t.Sub(c.ref)
+func (c *clock) epoch(t time.Time, f form) (time.Duration, form) {
+	d := t.Sub(c.reference())
 	if d < -past || d > horizon {
 		return 0, noForm
 	}
@@ -132,8 +142,8 @@ func (c clock) epoch(t time.Time, f form) (time.Duration, form) {
 }
 
 // until believes a date at any distance in the past: its meaning is not in doubt.
-func (c clock) until(t time.Time) (time.Duration, form) {
-	d := t.Sub(c.ref)
+func (c *clock) until(t time.Time) (time.Duration, form) {
+	d := t.Sub(c.reference())
 	if d > horizon {
 		return 0, noForm
 	}

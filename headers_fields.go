@@ -40,7 +40,7 @@ func (p *parser) ietf(fs []field) {
 			}
 		case f.kind == kindPolicy:
 			p.listPolicies(f, s)
-		case isDict(s):
+		case s[0] != '"' && isDict(s):
 			p.dict(f)
 		default:
 			p.items(f, s, start)
@@ -76,7 +76,7 @@ func isDict(s string) bool {
 // dict reads the Dictionary of draft 07 member by member; of equal keys the last
 // one counts.
 func (p *parser) dict(f *field) {
-	r := newReport(f, "")
+	r := p.add(f, "")
 	r.source = fromDict
 	for m := (members{p: p, f: f}); ; {
 		s, ok := m.next()
@@ -109,7 +109,6 @@ func (p *parser) dict(f *field) {
 			}
 		}
 	}
-	p.add(r)
 }
 
 // listPolicies reads RateLimit-Policy of drafts 08 and later.
@@ -135,7 +134,7 @@ func (p *parser) listPolicy(f *field, list sf.Reader, start int) error {
 			return nil
 		}
 		v := list.Value()
-		r := newReport(f, v.Text)
+		r := p.add(f, v.Text)
 		for {
 			key, value, ok := list.Param()
 			if !ok {
@@ -156,22 +155,23 @@ func (p *parser) listPolicy(f *field, list sf.Reader, start int) error {
 				}
 			}
 		}
-		if v.Kind != sf.String {
+		switch {
+		case r == &p.spare:
+		case v.Kind != sf.String:
 			p.flag(f)
-			continue
-		}
-		if p.named(start, v.Text) == nil {
-			p.add(r)
+			fallthrough
+		case p.named(p.quotas[start:len(p.quotas)-1], v.Text) != nil:
+			p.quotas = p.quotas[:len(p.quotas)-1]
 		}
 	}
 	return list.Err()
 }
 
-// named returns the report of that name among those from start on.
-func (p *parser) named(start int, name string) *report {
-	for i := start; i < len(p.quotas); i++ {
-		if r := &p.quotas[i]; r.Name == name && r.source <= fromBeta {
-			return r
+// named returns the report of that name.
+func (p *parser) named(rs []report, name string) *report {
+	for i := range rs {
+		if rs[i].Name == name {
+			return &rs[i]
 		}
 	}
 	return nil
@@ -190,17 +190,16 @@ func (p *parser) integer(f *field, v sf.Value, least int64) int64 {
 // items reads RateLimit of drafts 08 and later: each item completes the policy
 // of its name. The list counts only if it is valid as a whole.
 func (p *parser) items(f *field, s string, start int) {
-	var buf [4]report
-	found := buf[:0]
-	flagged := len(p.a.Malformed)
+	mark, flagged := len(p.quotas), len(p.a.Malformed)
 	list := sf.NewReader(s)
-	for list.Next() {
-		if len(found) == maxQuotas || list.Pos() > maxList {
+	for n := 0; list.Next(); n++ {
+		if n == maxQuotas || list.Pos() > maxList {
 			p.flag(f)
 			break
 		}
 		v := list.Value()
-		r := newReport(f, v.Text)
+		r := p.add(f, v.Text)
+		r.item = true
 		for {
 			key, value, ok := list.Param()
 			if !ok {
@@ -213,27 +212,31 @@ func (p *parser) items(f *field, s string, start int) {
 				r.Reset = p.seconds(f, value)
 			}
 		}
-		if v.Kind != sf.String {
+		if v.Kind != sf.String && r != &p.spare {
 			p.flag(f)
-			continue
+			p.quotas = p.quotas[:len(p.quotas)-1]
 		}
-		found = append(found, r)
 	}
 	if list.Err() != nil {
-		p.a.Malformed = p.a.Malformed[:flagged]
+		p.quotas, p.a.Malformed = p.quotas[:mark], p.a.Malformed[:flagged]
 		p.flag(f)
 		return
 	}
-	for _, r := range found {
-		q := p.named(start, r.Name)
-		if q == nil {
-			r.item = true
-			p.add(r)
+	kept := mark
+	for i := mark; i < len(p.quotas); i++ {
+		r := &p.quotas[i]
+		if q := p.named(p.quotas[start:kept], r.Name); q != nil {
+			q.item = true
+			q.tighten(r)
 			continue
 		}
-		q.item = true
-		q.tighten(&r)
+		if i != kept {
+			p.quotas[kept] = *r
+		}
+		kept++
 	}
+	clear(p.quotas[kept:])
+	p.quotas = p.quotas[:kept]
 }
 
 // seconds reads the time to a reset, which some servers send as an epoch.

@@ -48,19 +48,23 @@ func (p *parser) assemble() {
 // merge makes one report of those that are about the same quota. The reports
 // are in the order of their sources.
 func (p *parser) merge() {
-	kept := p.quotas[:0]
+	kept := 0
 next:
 	for i := range p.quotas {
-		r := p.quotas[i]
+		r := &p.quotas[i]
 		for j := range kept {
-			if kept[j].same(&r) {
-				kept[j].absorb(&r)
+			if p.quotas[j].same(r) {
+				p.quotas[j].absorb(r)
 				continue next
 			}
 		}
-		kept = append(kept, r)
+		if i != kept {
+			p.quotas[kept] = *r
+		}
+		kept++
 	}
-	p.quotas = kept
+	clear(p.quotas[kept:])
+	p.quotas = p.quotas[:kept]
 }
 
 // same reports whether two reports are about one quota: their names are equal,

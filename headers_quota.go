@@ -17,11 +17,23 @@ type report struct {
 	renamed bool   // by a field such as X-RateLimit-Resource
 }
 
-func newReport(f *field, name string) report {
-	return report{
-		Quota:  Quota{Name: name, Limit: -1, Remaining: -1, Window: -1, Reset: -1},
-		source: f.source, blame: f.key,
+// add begins a report of what f says of the quota of that name. Twice the number
+// of quotas leaves room for those that two families report; what is above that
+// is cut off.
+func (p *parser) add(f *field, name string) *report {
+	if len(p.quotas) == 2*maxQuotas {
+		p.flag(f)
+		p.spare = report{}
+		return p.spare.begin(f, name)
 	}
+	p.quotas = append(p.quotas, report{})
+	return p.quotas[len(p.quotas)-1].begin(f, name)
+}
+
+func (r *report) begin(f *field, name string) *report {
+	r.Name, r.Limit, r.Remaining, r.Window, r.Reset = name, -1, -1, -1, -1
+	r.source, r.blame = f.source, f.key
+	return r
 }
 
 // tally is what group needs to know besides the report, until all fields of a
@@ -103,40 +115,39 @@ func plainMembers(f *field) int {
 
 // one reads one quota from fs, or from the members at index pick of its lists.
 func (p *parser) one(fs []field, pick int) {
-	r := newReport(&fs[0], lowerName(fs[0].name))
+	r := p.add(&fs[0], lowerName(fs[0].name))
 	t := tally{used: -1, burst: -1}
 	for i := range fs {
 		f := &fs[i]
 		switch f.kind {
 		case kindLimit:
-			p.limit(f, pick, &r, &t)
+			p.limit(f, pick, r, &t)
 		case kindRemaining:
 			t.remaining = true
-			if n := p.counter(f, pick, &r, false); n >= 0 && r.Remaining < 0 {
+			if n := p.counter(f, pick, r, false); n >= 0 && r.Remaining < 0 {
 				r.Remaining = n
 			}
 		case kindUsed:
-			if n := p.counter(f, pick, &r, true); n >= 0 && t.used < 0 {
+			if n := p.counter(f, pick, r, true); n >= 0 && t.used < 0 {
 				t.used = n
 			}
 		case kindReset:
-			p.reset(f, pick, &r, &t)
+			p.reset(f, pick, r, &t)
 		case kindWindow:
-			p.window(f, &r, &t)
+			p.window(f, r, &t)
 		case kindFill:
 			t.hasFill = true
 			t.fill = p.rate(f)
 		case kindReplenish:
 			t.replenish = p.rate(f)
 		case kindBurst:
-			t.burst = p.counter(f, -1, &r, false)
+			t.burst = p.counter(f, -1, r, false)
 		}
 	}
-	t.derive(&r)
+	t.derive(r)
 	if r.Window < 0 {
 		r.Window = windowOf(r.Name)
 	}
-	p.add(r)
 }
 
 // derive completes r by what follows from its other fields.
@@ -181,16 +192,6 @@ func perRate(d time.Duration, n int64, x number) time.Duration {
 }
 
 func (x number) positive() bool { return x.n > 0 || x.frac > 0 }
-
-// add keeps a report. Twice the number of quotas leaves room for those that two
-// families report.
-func (p *parser) add(r report) {
-	if len(p.quotas) == 2*maxQuotas {
-		p.flagKey(r.blame)
-		return
-	}
-	p.quotas = append(p.quotas, r)
-}
 
 // reset reads a reset of r unless a field that comes first has been.
 func (p *parser) reset(f *field, pick int, r *report, t *tally) {

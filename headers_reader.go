@@ -214,7 +214,7 @@ func (p *plan) reset(h http.Header, now time.Time, v string, n int64, whole, mil
 		}
 		return time.Duration(max(sec, 0)) * time.Second, true
 	}
-	c := clock{ref: now}
+	c := clock{now: now, begun: true, ref: now}
 	if date != nil {
 		c.ref = time.Unix(date.unix, 0)
 	}

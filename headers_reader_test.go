@@ -209,6 +209,21 @@ func TestLearnedAnswerAllocatesNothing(t *testing.T) {
 	}
 }
 
+// A reading in full allocates its quotas and nothing else.
+func TestFullReadingAllocatesItsQuotas(t *testing.T) {
+	if raceEnabled {
+		t.Skip("a sync.Pool forgets at random under the race detector")
+	}
+	for _, pairs := range [][]string{
+		{"RateLimit-Policy", `"burst";q=100;w=60, "daily";q=1000;w=86400`, "RateLimit", `"burst";r=50;t=30`},
+		{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4999", "X-RateLimit-Reset", "1780318800"},
+		{"Retry-After", "Mon, 01 Jun 2026 12:00:40 GMT", "RateLimit-Limit", "10, 10;w=1, 50;w=60", "RateLimit-Remaining", "9"},
+	} {
+		h := usual(pairs...)
+		require.LessOrEqual(t, testing.AllocsPerRun(200, func() { ParseAdvice(h, noonUTC) }), 1.0, "%q", pairs)
+	}
+}
+
 func TestGlanceMissesNoField(t *testing.T) {
 	names := []string{"X-Rl-Max", "x-rl-left", "Gw-Ratelimit-Max"}
 	for i := range special {

@@ -58,9 +58,8 @@ func (p *parser) usedOf(f *field, name, s string) {
 		p.flag(f)
 		return
 	}
-	r := newReport(f, name)
+	r := p.add(f, name)
 	r.Limit, r.Remaining = limit, max(limit-used, 0)
-	p.add(r)
 }
 
 // salesforce reads name=used/limit; what is in parentheses names an application.
@@ -79,9 +78,8 @@ func (p *parser) sentry(f *field, entry string) {
 		p.flag(f)
 		return
 	}
-	r := newReport(f, trim(categories))
+	r := p.add(f, trim(categories))
 	r.Remaining, r.Reset = 0, d
-	p.add(r)
 }
 
 // resource reads name;remaining of Azure Resource Manager.
@@ -92,9 +90,8 @@ func (p *parser) resource(f *field, entry string) {
 		p.flag(f)
 		return
 	}
-	r := newReport(f, name)
+	r := p.add(f, name)
 	r.Remaining = n
-	p.add(r)
 }
 
 // amazon reads a rate: requests per second, often below one.
@@ -104,8 +101,7 @@ func (p *parser) amazon(f *field, s string) {
 		p.flag(f)
 		return
 	}
-	r := newReport(f, "")
+	r := p.add(f, "")
 	r.Limit, r.frac = wholeLimit(n, frac)
 	r.Window, r.stated = time.Second, true
-	p.add(r)
 }
