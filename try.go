@@ -103,15 +103,6 @@ func refuse(req *http.Request, err error) error {
 	return err
 }
 
-// waiting is part of caller: the pacer begins to hold a back.
-func (a *try) waiting(d time.Duration, why Reason) {
-	for _, tr := range a.traces() {
-		if tr.Waiting != nil {
-			tr.Waiting(&a.Attempt, d, why)
-		}
-	}
-}
-
 // repolicy is part of caller: what a obeys after the policies changed, unless it
 // belongs elsewhere now.
 func (a *try) repolicy() *policy {
@@ -126,19 +117,6 @@ func (a *try) repolicy() *policy {
 		return a.turn.pol
 	}
 	return p
-}
-
-// traces returns the hooks that a runs; most often there are none.
-func (a *try) traces() []*Trace {
-	switch {
-	case a.Call.Trace != nil && a.t.trace != nil:
-		return []*Trace{a.t.trace, a.Call.Trace}
-	case a.Call.Trace != nil:
-		return []*Trace{a.Call.Trace}
-	case a.t.trace != nil:
-		return []*Trace{a.t.trace}
-	}
-	return nil
 }
 
 // guarded returns what a gate's refusal means for the caller.
@@ -245,26 +223,6 @@ func (a *try) answer() answer {
 	return ans
 }
 
-// tell runs the hooks that an answer calls for.
-func (a *try) tell() {
-	for _, tr := range a.traces() {
-		if tr.Done != nil {
-			tr.Done(&a.Attempt)
-		}
-		a.ruling.tell(tr, a.Destination, &a.Attempt)
-	}
-}
-
-// tell runs the hooks that r calls for; a is the attempt whose answer it rules on.
-func (r *ruling) tell(tr *Trace, dest string, a *Attempt) {
-	if r.held && tr.Held != nil {
-		tr.Held(Hold{Destination: dest, Until: r.until, Told: r.told, Attempt: a})
-	}
-	if r.ready && tr.Ready != nil {
-		tr.Ready(dest)
-	}
-}
-
 // refused ends a call whose try was not sent. What came back to an earlier try
 // stands; a call that was given up has no use for it.
 func (a *try) refused(err error) (*http.Response, error) {
@@ -285,20 +243,6 @@ func (a *try) refused(err error) (*http.Response, error) {
 		return nil, err
 	}
 	return a.again.aside.take()
-}
-
-func (a *try) tellRefused(err *ThrottledError) {
-	for _, tr := range a.traces() {
-		if tr.Refused != nil {
-			tr.Refused(&a.Attempt, err)
-		}
-	}
-}
-
-// passes reports a refusal that is not enforced.
-func (a *try) passes(err *ThrottledError) {
-	a.Shadow = true
-	a.tellRefused(err)
 }
 
 // over is a context that has ended: a gate that would wait under it refuses.

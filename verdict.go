@@ -51,11 +51,6 @@ func (a *try) unread() bool {
 	return a.turn.calm != nil && a.Response.StatusCode/100 == 2 && !a.shown() && len(a.Response.Header["Retry-After"]) == 0
 }
 
-// shown reports whether some function of the user's sees a.
-func (a *try) shown() bool {
-	return a.turn.pol.shown || a.t.trace != nil || a.Call.Trace != nil
-}
-
 // statusVerdict returns what a status says about the destination. Where a status
 // has other meanings too, only its headers tell that it means a limit. A delay of
 // 0 does not: some servers send one with every answer.
