@@ -59,12 +59,17 @@ type trips struct {
 	this, last time.Duration // shortest of this and of the last 30 s; 0 is none
 	longest    time.Duration // the largest excess of this and the last 30 s
 	turned     time.Time
+	few        uint8 // round trips so far, up to tripsFew
 }
 
-const tripsSpan = 30 * time.Second
+const (
+	tripsSpan = 30 * time.Second
+	tripsFew  = 32
+)
 
 // add notes a round trip that ended at now and returns how much longer than the
-// shortest lately it took.
+// shortest lately it took. As long as few are known, the shortest may be yet to
+// come: then half of the trip may be excess.
 func (t *trips) add(now time.Time, d time.Duration) (excess time.Duration) {
 	if now.Sub(t.turned) >= tripsSpan {
 		t.last, t.this, t.longest, t.turned = t.this, 0, t.longest/2, now
@@ -77,6 +82,10 @@ func (t *trips) add(now time.Time, d time.Duration) (excess time.Duration) {
 		shortest = t.last
 	}
 	t.longest = max(t.longest, d-shortest)
+	if t.few < tripsFew {
+		t.few++
+		return max(d-shortest, d/2)
+	}
 	return max(d-shortest, 0)
 }
 

@@ -148,7 +148,8 @@ func (q *quota) witness(now, sent time.Time, index int64, later bool, rest int64
 		if d := sent.Sub(m.now); sp > 0 && d > 0 {
 			was = min(was+int64(d/sp), q.top)
 		}
-		s.took(now, was-rest-(index-m.at)-m.flying, q.limit, q.divisible())
+		// All that this client took since may have got there before, in any order.
+		s.took(now, was-rest-(q.taken-m.at)-m.flying, q.limit, q.divisible())
 	}
 	q.mark = mark{at: index, flying: q.flying, rest: rest, now: now}
 }
