@@ -39,7 +39,7 @@ func (t *Transport) next(a *try) *try {
 	if s == nil {
 		s = &again{}
 	}
-	delay := max(a.ruling.until.Sub(a.now), 0)
+	delay := max(a.ruling.until.Sub(a.now), a.ruling.delay, 0)
 	if !a.ruling.back {
 		var ok bool
 		if delay, ok = a.backsOff(s); !ok {
@@ -80,7 +80,7 @@ func (a *try) settled() bool {
 		return true
 	}
 	p := a.turn.pol
-	if a.t.nested || a.marked || p.Shadow || a.turn.maxWait < 0 || a.Call.Retries < 0 || a.Call.Retries == 0 && p.Retry.Max < 0 {
+	if a.t.nests() || a.marked || p.Shadow || a.turn.maxWait < 0 || a.Call.Retries < 0 || a.Call.Retries == 0 && p.Retry.Max < 0 {
 		return true // one try
 	}
 	// What a CONNECT or an upgrade starts is not ours to start twice.

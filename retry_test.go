@@ -324,6 +324,14 @@ func TestOnlyTheInnermostTransportRetries(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, base.count())
 
+		standard := http.DefaultTransport
+		defer func() { http.DefaultTransport = standard }()
+		base = replies(503)
+		http.DefaultTransport = transport(t, base, comity.Config{})
+		_, err = new(comity.Transport).RoundTrip(get(t, t.Context(), "http://a.example"))
+		require.NoError(t, err)
+		require.Equal(t, 3, base.count())
+
 		// Behind a wrapper that hides it the outer one retries too, but what it
 		// sends again is not sent again by the inner one.
 		base = replies(503)

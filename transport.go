@@ -81,6 +81,11 @@ func (t *Transport) begin() {
 	}
 }
 
+// nests reports whether a Transport further in retries.
+func (t *Transport) nests() bool {
+	return t.nested || t.base == nil && holdsTransport(t.inner())
+}
+
 // holdsTransport reports whether there is a Transport in rt or below it.
 func holdsTransport(rt http.RoundTripper) bool {
 	for range 100 { // a chain that is a ring ends too
