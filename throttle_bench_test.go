@@ -1,7 +1,8 @@
 package comity
 
 import (
-	"sync/atomic"
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -10,50 +11,41 @@ import (
 // nothing allocated, at two goroutines at most 1.5 times the time of one.
 func BenchmarkThrottle(b *testing.B) {
 	for _, c := range []struct {
-		name     string
-		accepted func(i int) bool
+		name   string
+		before int // refusals before it is measured
+		every  int // of so many calls one is accepted
 	}{
-		{"state=fresh", func(int) bool { return true }},
-		{"state=healthy", func(i int) bool { return i > 0 }},
-		{"state=throttled", func(i int) bool { return i%3 == 0 }},
+		{"state=fresh", 0, 1},
+		{"state=healthy", 1, 1},
+		{"state=throttled", 100, 3},
 	} {
-		setup := func() (*throttle, *Adaptive, time.Time) {
-			th, ad := new(throttle), adaptive(0)
-			now := time.Now()
-			for i := range 200 {
-				th.attempt(ad, now, c.accepted(i))
-			}
-			return th, ad, now
-		}
-		step := func(th *throttle, ad *Adaptive, now time.Time, i int) {
-			if ok, _ := th.admit(ad, now, Critical, false); ok {
-				th.sent(ad, now)
-				th.done(ad, now, c.accepted(i+1), true)
-			}
-		}
-		// Goroutines must not drift apart in time by more than real ones do.
-		const span = 50_000
-		b.Run(c.name+"/goroutines=1", func(b *testing.B) {
-			th, ad, start := setup()
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				i++
-				step(th, ad, start.Add(time.Duration(i%span)*time.Microsecond), i)
-			}
-		})
-		b.Run(c.name+"/goroutines=2", func(b *testing.B) {
-			th, ad, start := setup()
-			b.ReportAllocs()
-			var worker atomic.Int64
-			b.RunParallel(func(pb *testing.PB) {
-				i := int(worker.Add(1))
-				for pb.Next() {
-					i++
-					step(th, ad, start.Add(time.Duration(i%span)*time.Microsecond), i)
+		for _, goroutines := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
+				// 32 ms, over and over: goroutines must not drift apart in time by
+				// more than real ones do.
+				var times [1024]time.Time
+				for i := range times {
+					times[i] = time.Now().Add(time.Duration(i) * 32 * time.Microsecond)
 				}
+				th, ad := new(throttle), adaptive(0)
+				for range c.before {
+					th.done(ad, times[0], false, true)
+				}
+				b.ReportAllocs()
+				if goroutines == 1 {
+					for i := 0; b.Loop(); i++ {
+						th.attempt(ad, times[i%len(times)], i%c.every == 0)
+					}
+					return
+				}
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(goroutines))
+				b.RunParallel(func(pb *testing.PB) {
+					for i := 0; pb.Next(); i++ {
+						th.attempt(ad, times[i%len(times)], i%c.every == 0)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
