@@ -11,7 +11,7 @@ import (
 
 // Eight instances of a service at half the capacity of what they call, then at five
 // times of it for a minute, then at half again: the worst of all seeds.
-func TestOverloadOfEightInstances(t *testing.T) {
+func TestPropertyOfEightInstances(t *testing.T) {
 	bars := map[float64][2][2]float64{ // K: goodput at least and wire at most, for each cost of a refusal
 		2:   {{0.90, 1.86}, {0.785, 1.65}},
 		1.5: {{0.94, 1.50}, {0.865, 1.40}},
@@ -58,7 +58,7 @@ func TestOverloadOfEightInstances(t *testing.T) {
 }
 
 // One refusal in ten that has nothing to do with load is tolerated by every K.
-func TestRefusalsThatAreNotLoadRefuseNothing(t *testing.T) {
+func TestPropertyOfRefusalsThatAreNotLoad(t *testing.T) {
 	eachK(t, func(t *testing.T, k float64) {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		var th throttle
