@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// rules are what a dialect settles that headers alone do not say. The zero rules
-// are those of Auto.
+// readRules are what a dialect settles that headers alone do not say. The zero
+// readRules are those of Auto.
 type readRules struct {
 	only      []source // sources of quotas that are read; all if empty
 	milli     []source // sources whose resets count milliseconds

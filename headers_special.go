@@ -8,7 +8,7 @@ import (
 // special reads a field of a shape that only one provider has, line by line.
 func (p *parser) special(f *field) {
 	for i, line := range f.lines {
-		if i == maxLines || len(line) > maxList {
+		if i == maxLines {
 			p.flag(f)
 			return
 		}
@@ -27,15 +27,16 @@ func (p *parser) special(f *field) {
 
 // entries reads each entry of a list.
 func (p *parser) entries(f *field, list string, sep byte) {
+	left := maxList
 	for n, more := 0, true; more; n++ {
-		if n == maxQuotas {
-			p.flag(f)
-			return
-		}
 		entry := list
-		i := strings.IndexByte(list, sep)
+		i := strings.IndexByte(list[:min(len(list), left+1)], sep)
 		if more = i >= 0; more {
 			entry, list = list[:i], list[i+1:]
+		}
+		if left -= len(entry) + 1; left < -1 || n == maxQuotas {
+			p.flag(f)
+			return
 		}
 		entry = trim(entry)
 		switch f.kind {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,26 @@ func TestHostileHeaderIsCutOff(t *testing.T) {
 	a = comity.ParseAdvice(header("RateLimit", long), noon)
 	require.Len(t, a.Quotas, 16)
 	require.Equal(t, []string{"Ratelimit"}, a.Malformed)
+
+	// What stands before the cut counts.
+	for _, c := range []struct{ key, first, more string }{
+		{"X-Sentry-Rate-Limits", "60:error", "," + strings.Repeat("x", 5000) + ":1"},
+		{"Sforce-Limit-Info", "a=1/2", ";" + strings.Repeat("x", 5000) + "=1/2"},
+		{"X-Ratelimit-Limit", "100", strings.Repeat(",                ", 400) + "7"},
+		{"Ratelimit-Policy", "100;w=60", "," + strings.Repeat("x", 5000)},
+		{"X-Ms-Ratelimit-Remaining-Resource", "a;1", strings.Repeat(",b;2", 16)},
+	} {
+		a = comity.ParseAdvice(http.Header{c.key: {c.first + c.more}}, noon)
+		require.NotEmpty(t, a.Quotas, c.key)
+		require.Equal(t, comity.ParseAdvice(http.Header{c.key: {c.first}}, noon).Quotas[0], a.Quotas[0], c.key)
+		require.Equal(t, []string{c.key}, a.Malformed)
+	}
+
+	// So do eight lines, and no ninth.
+	h = http.Header{"Retry-After": {"1", "2", "3", "4", "5", "6", "7", "8", "9"}}
+	a = comity.ParseAdvice(h, noon)
+	require.Equal(t, 8*time.Second, a.RetryAfter)
+	require.Equal(t, []string{"Retry-After"}, a.Malformed)
 }
 
 func TestNoFieldIsCheap(t *testing.T) {
