@@ -147,6 +147,20 @@ func (p *pacer) setRules(now time.Time, pols []*policy) {
 	p.epoch++
 }
 
+// shiftPause has the pause after the last call be what a change of the delay makes
+// of it.
+func (p *pacer) shiftPause(old, now Delay) {
+	if old == now {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.pauseEnd.IsZero() {
+		never := func() float64 { return 0 }
+		p.pauseEnd = p.pauseEnd.Add(now.pause(p.latency, never) - old.pause(p.latency, never))
+	}
+}
+
 // ruleOf returns the rule with the identity id in pols, or nil.
 func ruleOf(pols []*policy, id string) *limitRule {
 	for _, pol := range pols {

@@ -37,6 +37,7 @@ type hold struct {
 	incidents int       // refusals in a row without a usable time
 	repeats   int       // incidents in a row with nothing accepted in between
 	last      time.Time // the last incident
+	over      time.Time // the end of the last hold: time held is not quiet
 
 	ramp ramp
 }
@@ -96,8 +97,15 @@ func (h *hold) extend(now, at time.Time, kind holdKind, code int, told time.Dura
 		h.began = now
 	}
 	h.until, h.kind, h.code, h.told = at, kind, uint16(code), told
+	h.over = at
 	h.ramp = ramp{}
 	return true
+}
+
+// quiet reports whether incidents are forgotten: nothing was refused for a while in
+// which calls were allowed.
+func (h *hold) quiet(now time.Time) bool {
+	return now.Sub(latest(h.last, h.over)) >= quietForget
 }
 
 // sameIncident reports whether a refusal of a call sent at sent belongs to the
@@ -114,7 +122,7 @@ func (h *hold) incident(now, sent time.Time, spacing time.Duration) (floor time.
 	if h.sameIncident(sent) {
 		return 0, false
 	}
-	if now.Sub(h.last) >= quietForget {
+	if h.quiet(now) {
 		h.incidents, h.repeats = 0, 0
 	}
 	h.last = now

@@ -88,11 +88,17 @@ func (c *pace) current(now time.Time) float64 {
 
 // ready reports when the next call may go.
 func (c *pace) ready(now time.Time) (at time.Time, ok bool) {
-	if c.rate == 0 || c.free > 0 || c.pending || !now.Before(c.next) {
+	if c.rate == 0 || c.free > 0 || c.pending || !now.Before(c.next) || c.quiet(now) {
 		return now, true
 	}
 	return c.next, false
 }
+
+// quiet reports whether what refusals taught is forgotten.
+func (c *pace) quiet(now time.Time) bool { return now.Sub(c.refused) > quietForget }
+
+// idle reports whether forgetting c changes no decision.
+func (c *pace) idle(now time.Time) bool { return c.rate == 0 && !c.pending || c.quiet(now) }
 
 // take notes that a call goes.
 func (c *pace) take(now time.Time) {
@@ -130,7 +136,7 @@ func (c *pace) refuse(now time.Time, told time.Duration) {
 func (c *pace) accept(now, sent time.Time, ceiling float64) {
 	if !c.pending || !sent.After(c.refused) {
 		c.accepted++
-		if c.rate > 0 && now.Sub(c.refused) > quietForget {
+		if c.rate > 0 && c.quiet(now) {
 			c.rate = 0
 		}
 		return

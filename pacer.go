@@ -241,10 +241,12 @@ func (p *pacer) leave(k *turn, now time.Time) (ready bool) {
 	}
 	k.placed = false
 	p.inFlight--
+	end := now // without a delay too: a later policy may have one
 	if d := k.pol.Delay; d != (Delay{}) {
-		if end := now.Add(d.pause(p.latency, randFloat)); end.After(p.pauseEnd) {
-			p.pauseEnd = end
-		}
+		end = now.Add(d.pause(p.latency, randFloat))
+	}
+	if end.After(p.pauseEnd) {
+		p.pauseEnd = end
 	}
 	if p.waiting > 0 {
 		p.dispatch(now)
@@ -312,6 +314,7 @@ func (p *pacer) holdFor(now, until time.Time) (ready bool) {
 	} else {
 		ready = until.Before(h.until)
 		h.until, h.kind, h.began, h.told = until, holdOperator, now, -1
+		h.over = until
 		h.ramp = ramp{}
 		p.judge(now)
 	}
@@ -350,6 +353,6 @@ func (p *pacer) resent(k *turn, now time.Time) time.Duration {
 func (p *pacer) idle(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.inFlight == 0 && p.waiting == 0 && p.inCalm() == 0 && !now.Before(p.pauseEnd) &&
+	return p.inFlight == 0 && p.waiting == 0 && p.inCalm() == 0 && !now.Before(p.pauseEnd) && p.pace.idle(now) &&
 		p.led.idle(now) && (p.told == nil || p.told.idle(now))
 }

@@ -143,10 +143,7 @@ func (t *told) mask(k *turn) (m uint32) {
 // idle reports whether forgetting t changes no decision.
 func (t *told) idle(now time.Time) bool {
 	h := &t.hold
-	if h.holds(now) || h.ramp.places > 0 || !h.last.IsZero() && now.Sub(h.last) < quietForget && h.incidents > 0 {
-		return false
-	}
-	if h.repeats > 0 && now.Sub(h.last) < quietForget {
+	if h.holds(now) || h.ramp.places > 0 || (h.incidents > 0 || h.repeats > 0) && !h.quiet(now) {
 		return false
 	}
 	for _, q := range t.quotas {
