@@ -63,6 +63,9 @@ func (p *pacer) learn(k *turn, a answer) ruling {
 		return r
 	}
 	t := p.tell()
+	if t.clock.IsZero() {
+		t.clock = a.now // the machine may sleep before the next decision
+	}
 	if good || refusal {
 		t.recent.add(a.now, refusal)
 	}

@@ -2,7 +2,6 @@ package comity
 
 import (
 	"errors"
-	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -225,12 +224,12 @@ func (t *Transport) Refresh(host string) {
 		return
 	}
 	now := time.Now()
-	for _, d := range t.registry.list() {
+	for _, d := range t.registry.named(old.destination(host)) {
 		q := p
 		if p.destination(host) != d.key().name {
 			q = nil
 		}
-		for d.key().name == old.destination(host) {
+		for {
 			g := d.group.Load()
 			if !g.has(old) || t.regroup(d, g, q, old, now) != nil {
 				break
@@ -256,8 +255,13 @@ func (t *Transport) Hold(dest string, until time.Time) {
 	}
 	now := time.Now()
 	found := false
-	for _, d := range t.registry.list() {
-		if d.name != dest && d.key().name != dest || d.group.Load() == nil {
+	name, part, _ := strings.Cut(dest, "#")
+	held := t.registry.named(dest)
+	if part != "" {
+		held = t.registry.one(destKey{name, part})
+	}
+	for _, d := range held {
+		if d.group.Load() == nil {
 			continue
 		}
 		found = found || d.name == dest
@@ -266,7 +270,6 @@ func (t *Transport) Hold(dest string, until time.Time) {
 	if found || until.IsZero() {
 		return
 	}
-	name, part, _ := strings.Cut(dest, "#")
 	p := t.rules.Load().matchHost(name)
 	if named := t.rules.Load().named[name]; len(named) > 0 {
 		p = named[0]
@@ -280,9 +283,16 @@ func (t *Transport) Hold(dest string, until time.Time) {
 	k := destKey{name, part}
 	d := t.registry.pin(k)
 	if d == nil {
-		d = t.create(k)
+		if d = t.overflow(k, p, now); d == nil {
+			d = t.create(k)
+		}
 	}
 	defer d.unpin()
+	if d.standsIn() {
+		if p = p.slow(); d.pacer.heldLonger(until) {
+			return // others stand there too: it is only ever held for longer
+		}
+	}
 	if g := d.group.Load(); g.has(p) || t.join(d, p, now) != nil {
 		t.hold(d, now, until)
 	}
@@ -300,49 +310,4 @@ func (t *Transport) hold(d *destination, now, until time.Time) {
 	if ready && t.trace.Ready != nil {
 		t.trace.Ready(d.name)
 	}
-}
-
-// Next reports when req could be sent, behind those that wait already, without
-// sending or spending anything. It creates no destination: an unknown one is
-// ready. The adaptive throttle and the Guards are not asked.
-func (t *Transport) Next(req *http.Request) Readiness {
-	now := time.Now()
-	if !t.ready.Load() || req.URL == nil {
-		return Readiness{At: now}
-	}
-	host := hostOf(req.URL)
-	call := CallFrom(req.Context())
-	r := t.rules.Load()
-	p := r.match(host, req.URL)
-	if p == r.rest && t.policyFor != nil {
-		d := t.registry.pin(destKey{name: host})
-		if d == nil {
-			return Readiness{At: now}
-		}
-		p = d.hostOwn.Load()
-		d.unpin()
-		if p == nil {
-			return Readiness{At: now}
-		}
-	}
-	k := p.keyOf(host, req, &call)
-	d := t.registry.pin(k)
-	if d == nil && t.overflows.Load() {
-		d, p = t.registry.pin(t.overflowKey(k, p)), p.slow()
-	}
-	if d == nil {
-		return Readiness{At: now}
-	}
-	defer d.unpin()
-	g := d.group.Load()
-	if !g.has(p) {
-		if g = t.join(d, p, now); g == nil { // the policies change this instant
-			return Readiness{At: now}
-		}
-	}
-	a := &try{t: t, root: req, now: now}
-	a.Request, a.N, a.Call = req, 1, call
-	a.goesTo(d, g, p)
-	a.turn.price()
-	return d.pacer.next(&a.turn, now)
 }

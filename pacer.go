@@ -322,6 +322,13 @@ func (p *pacer) holdFor(now, until time.Time) (ready bool) {
 	return ready
 }
 
+// heldLonger reports whether p is held beyond until already.
+func (p *pacer) heldLonger(until time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.told != nil && p.told.hold.until.After(until)
+}
+
 // settle corrects what the call of k was charged, by unit.
 func (p *pacer) settle(k *turn, actual Cost, now time.Time) {
 	p.mu.Lock()

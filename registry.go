@@ -3,6 +3,7 @@ package comity
 import (
 	"hash/maphash"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ type registry struct {
 	shards [registryShards]shard
 	recent [registryRecent]atomic.Pointer[destination]
 	count  atomic.Int64
+	split  atomic.Bool // there are parts, or were
 	hand   atomic.Uint32
 }
 
@@ -119,6 +121,9 @@ func (r *registry) add(d *destination) *destination {
 	s.put(h, d)
 	s.all = append(s.all, d)
 	r.count.Add(1)
+	if d.key().part != "" {
+		r.split.Store(true)
+	}
 	return d
 }
 
@@ -186,6 +191,25 @@ func (s *shard) remove(r *registry, d *destination) {
 		delete(s.m, h)
 		s.put(r.hash(next.key()), next)
 	}
+}
+
+// one returns the destination of k, if it is known.
+func (r *registry) one(k destKey) []*destination {
+	d := r.pin(k)
+	if d == nil {
+		return nil
+	}
+	d.unpin()
+	return []*destination{d}
+}
+
+// named returns the destination of that name and all its parts. Only where some
+// destination has parts does it look through all.
+func (r *registry) named(name string) []*destination {
+	if !r.split.Load() {
+		return r.one(destKey{name: name})
+	}
+	return slices.DeleteFunc(r.list(), func(d *destination) bool { return d.key().name != name })
 }
 
 // list returns all destinations, in no order.
