@@ -36,7 +36,7 @@ func TestCrawler15BoundedAndNothingHeldIsForgotten(t *testing.T) {
 		t.Skip("the race detector adds to each allocation")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		hosts := scaled(100_000, 1_000_000)
+		hosts := scaled(40_000, 1_000_000)
 		most, second := hosts/10, hosts/100 // destinations; new hosts in a second
 		rt, err := New(tripFunc(func(req *http.Request) (*http.Response, error) {
 			res := &http.Response{StatusCode: 200, ProtoMajor: 1, Header: http.Header{}, Body: http.NoBody}
@@ -76,7 +76,7 @@ func TestCrawlerMillionHosts(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector adds to each allocation")
 	}
-	hosts := scaled(100_000, 1_000_000)
+	hosts := scaled(40_000, 1_000_000)
 	held := hosts / 100
 	rt, err := New(instant{}, Config{MaxDestinations: hosts + hosts/5, Policies: map[string]Policy{
 		"": {MaxWait: -1, Limits: []Limit{{N: 10, Per: 24 * time.Hour, Burst: 10}}}}})
@@ -93,7 +93,7 @@ func TestCrawlerMillionHosts(t *testing.T) {
 	t.Logf("%d destinations, %d bytes each beside the key", hosts, each)
 	require.LessOrEqual(t, each, uint64(700))
 	t.Logf("looking for what can be forgotten: %d of %d calls took more than 1 ms, the longest %s", slow, hosts, longest)
-	if testing.Verbose() {
+	if os.Getenv("COMITY_LONG") != "" {
 		control, err := New(instant{}, Config{MaxDestinations: -1})
 		require.NoError(t, err)
 		slow, longest = callEach(t, control, name, hosts)
