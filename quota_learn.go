@@ -78,6 +78,7 @@ func (q *quota) report(now, sent time.Time, excess time.Duration, index int64, r
 		return
 	}
 	q.witness(now, sent, index, later, r.Remaining)
+	defer q.remark(now, index)
 	base := sent
 	if q.margin.strict {
 		base = sent.Add(excess)
@@ -88,7 +89,7 @@ func (q *quota) report(now, sent time.Time, excess time.Duration, index int64, r
 		rest += int64(base.Sub(q.base) / sp)
 	}
 	switch {
-	case !q.known || later || sent.After(q.setAt):
+	case !q.known || sent.After(q.setAt):
 	case r.Remaining < rest:
 	default:
 		return
@@ -145,13 +146,20 @@ func (q *quota) witness(now, sent time.Time, index int64, later bool, rest int64
 	}
 	if sp := q.pace(now); !m.now.IsZero() && (!later || sp > 0) {
 		was := m.rest
-		if d := sent.Sub(m.now); sp > 0 && d > 0 {
+		if d := sent.Sub(m.now); sp > 0 && d > 0 && q.natures[0].kind != kindWall && q.natures[1].kind != kindWall {
 			was = min(was+int64(d/sp), q.top)
 		}
 		// All that this client took since may have got there before, in any order.
 		s.took(now, was-rest-(q.taken-m.at)-m.flying, q.limit, q.divisible())
 	}
-	q.mark = mark{at: index, flying: q.flying, rest: rest, now: now}
+}
+
+// remark begins a new span between two answers for witness to compare. What is
+// left is what is known, not what this answer says: others overtook it.
+func (q *quota) remark(now time.Time, index int64) {
+	if index >= q.mark.at && index > 0 {
+		q.mark = mark{at: index, flying: q.flying, rest: q.rest, now: now}
+	}
 }
 
 // bound narrows the instant of the reset by an answer that states it as reset
