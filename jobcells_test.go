@@ -61,7 +61,7 @@ func TestJob(t *testing.T) {
 }
 
 func (c jobCell) run(t *testing.T, seeds []uint64) {
-	var mean, refused float64
+	var mean, refused, evens float64
 	worst, even := 1.0, 1.0
 	for _, server := range jobServers {
 		var use, ref, fair []float64
@@ -80,10 +80,12 @@ func (c jobCell) run(t *testing.T, seeds []uint64) {
 		mean += u / float64(len(jobServers))
 		refused += r / float64(len(jobServers))
 		worst, even = min(worst, u), min(even, f)
+		evens += f / float64(len(jobServers))
 	}
 	t.Logf("seeds %v: mean %.1f %%, worst %.1f %%, %.1f refused per 1,000, slowest by fastest %.2f", seeds, 100*mean, 100*worst, refused, even)
 	if len(seeds) == 1 {
-		c.mean, c.worst, c.refused, c.even = c.mean-0.015, c.worst-0.03, c.refused*1.2, c.even*0.5
+		c.mean, c.worst, c.refused = c.mean-0.015, c.worst-0.03, c.refused*1.2
+		even = evens // of one job alone, the slowest of eight is a matter of luck
 	}
 	require.GreaterOrEqual(t, mean, c.mean)
 	require.GreaterOrEqual(t, worst, c.worst)
