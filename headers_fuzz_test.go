@@ -226,6 +226,9 @@ func FuzzWrite(f *testing.F) {
 
 // Hostile input costs time in proportion to its size.
 func TestTimeIsLinearInTheInput(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector's time is not that of the parser")
+	}
 	inputs := map[string]func(n int) http.Header{
 		"many names": func(n int) http.Header {
 			h := http.Header{}
@@ -258,7 +261,13 @@ func TestTimeIsLinearInTheInput(t *testing.T) {
 			}
 			return best
 		}
-		if small, large := cost(32<<10), cost(256<<10); large > 16*small+20*time.Millisecond {
+		var small, large time.Duration
+		for range 5 { // another program may have had the processor
+			if small, large = cost(32<<10), cost(256<<10); large <= 16*small+20*time.Millisecond {
+				break
+			}
+		}
+		if large > 16*small+20*time.Millisecond {
 			t.Errorf("%s: %v for 32 KiB, %v for 256 KiB", name, small, large)
 		}
 	}
