@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,12 @@ func FuzzParseAdvice(f *testing.F) {
 	})
 }
 
+// The standard library takes more than this, such as hours of one digit.
+var (
+	strictIMF = regexp.MustCompile(`^[A-Z][a-z]{2}, \d\d? [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$`)
+	strictISO = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+)
+
 // A delay is what the standard library makes of it, where that can read it.
 func FuzzDelay(f *testing.F) {
 	hs, _ := corpusHeaders(f)
@@ -111,10 +118,10 @@ func FuzzDelay(f *testing.F) {
 		if len(s) > maxDelay {
 			return
 		}
-		if at, err := http.ParseTime(s); err == nil && strings.HasSuffix(s, "GMT") && !strings.Contains(s, "-") {
+		if at, err := http.ParseTime(s); err == nil && strictIMF.MatchString(s) {
 			requireUntil(t, at, ref, a.RetryAfter)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, s); err == nil && !strings.Contains(s, ",") && len(s) > 16 && s[13] == ':' {
+		if at, err := time.Parse(time.RFC3339Nano, s); err == nil && strictISO.MatchString(s) {
 			requireUntil(t, at, ref, a.RetryAfter)
 		}
 		if d, err := time.ParseDuration(s); err == nil && d <= horizon && isDigit(s[0]) && a.RetryAfter >= 0 && !isDigit(s[len(s)-1]) {
