@@ -3,6 +3,7 @@ package comity
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -78,6 +79,9 @@ func (p *parser) plan() *plan {
 				continue // a twin of the field that decides
 			}
 		case kindItems:
+			if s.does, s.quota = setDict, p.dictQuota(); s.quota >= 0 {
+				break
+			}
 			if s.does, s.quota = setItems, p.itemBits(); s.quota == 0 {
 				return nil
 			}
@@ -89,6 +93,7 @@ func (p *parser) plan() *plan {
 		default:
 			return nil
 		}
+		s.key, s.text = strings.Clone(s.key), strings.Clone(s.text)
 		made.steps = append(made.steps, s)
 	}
 	for i := range made.quotas {
@@ -150,4 +155,14 @@ func (p *parser) itemBits() int {
 		}
 	}
 	return bits
+}
+
+// dictQuota finds the quota that a Dictionary reports; -1 if there is none.
+func (p *parser) dictQuota() int {
+	for i := range p.quotas {
+		if p.quotas[i].source == fromDict {
+			return p.quotaNamed(p.quotas[i].Name)
+		}
+	}
+	return -1
 }

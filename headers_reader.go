@@ -2,6 +2,7 @@ package comity
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -128,6 +129,7 @@ const (
 	setRemaining               // a number
 	setReset                   // a time
 	setItems                   // a RateLimit List
+	setDict                    // RateLimit as a Dictionary
 )
 
 // seen is a Date and its instant: it changes once a second.
@@ -174,6 +176,10 @@ func (p *plan) run(h http.Header, now time.Time, a *Advice) bool {
 			a.Quotas[s.quota].Reset = time.Duration(n) * time.Second
 		case setItems:
 			if !p.items(v, s.quota, a.Quotas) {
+				return false
+			}
+		case setDict:
+			if !a.Quotas[s.quota].readDict(v) {
 				return false
 			}
 		}
@@ -283,4 +289,34 @@ func (p *plan) items(s string, bits int, qs []Quota) bool {
 		}
 	}
 	return bits == 0 && list.Err() == nil
+}
+
+// readDict reads the Dictionary of draft 07, if it says as much as when it was
+// learned.
+func (q *Quota) readDict(s string) bool {
+	if len(s) > maxList {
+		return false
+	}
+	var limit, remaining, reset bool
+	for more := true; more; {
+		var member string
+		member, s, more = strings.Cut(s, ",")
+		key, value, _ := strings.Cut(trim(member), "=")
+		n, ok := digits(value)
+		switch {
+		case !ok:
+			return false
+		case key == "limit" && n == q.Limit:
+			limit = true
+		case key == "remaining":
+			remaining = true
+			q.setRemaining(n)
+		case key == "reset" && n <= 31_622_400:
+			reset = true
+			q.Reset = time.Duration(n) * time.Second
+		default:
+			return false
+		}
+	}
+	return limit == (q.Limit >= 0) && remaining && reset == (q.Reset >= 0)
 }

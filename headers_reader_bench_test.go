@@ -28,6 +28,7 @@ var readerCases = []struct {
 	{"github", usual("X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4999", "X-RateLimit-Reset", "1780318800",
 		"X-RateLimit-Used", "1", "X-RateLimit-Resource", "core")},
 	{"draft-10", usual("RateLimit-Policy", `"default";q=100;w=60`, "RateLimit", `"default";r=50;t=30`)},
+	{"draft-7", usual("RateLimit-Policy", "20;w=2", "RateLimit", "limit=20, remaining=19, reset=2", "X-Request-Id", "1")},
 	{"openai", usual("X-RateLimit-Limit-Requests", "60", "X-RateLimit-Remaining-Requests", "59", "X-RateLimit-Reset-Requests", "1s",
 		"X-RateLimit-Limit-Tokens", "150000", "X-RateLimit-Remaining-Tokens", "149984", "X-RateLimit-Reset-Tokens", "6m0s")},
 }
