@@ -122,7 +122,6 @@ func (k *turn) bindKnown(l *ledger) {
 func (p *pacer) setRules(now time.Time, pols []*policy) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unsettle(now)
 	kept := p.led.limits[:0]
 	for _, s := range p.led.limits {
 		r := ruleOf(pols, s.rule.id)
@@ -217,8 +216,7 @@ func (p *pacer) requeue(now time.Time) {
 func (p *pacer) snapshot(now time.Time, d *Destination) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.book(nil, now)
-	d.InFlight, d.Waiting = int(p.inFlight)+int(p.inCalm()), int(p.waiting)
+	d.InFlight, d.Waiting = int(p.inFlight), int(p.waiting)
 	for i := range p.led.limits {
 		s := &p.led.limits[i]
 		if s.one != nil {

@@ -25,17 +25,8 @@ type ruling struct {
 
 // learn takes in how the sent try of k ended.
 func (p *pacer) learn(k *turn, a answer) ruling {
-	if k.unnoted(&a) {
-		return ruling{told: -1}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.book(k, a.now)
-	if a.verdict == Accepted {
-		defer p.settleDown(a.now)
-	} else {
-		p.unsettle(a.now)
-	}
 	p.landed(k)
 	r := ruling{told: -1}
 	good := a.verdict == Accepted || a.verdict == Broken

@@ -3,7 +3,6 @@ package comity
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -33,7 +32,6 @@ type pacer struct {
 	led      ledger
 	line     *line // the calls that wait; nil until the first
 	told     *told // what servers and operators said; nil until they do
-	calm     atomic.Pointer[calm]
 }
 
 // way is what stands in the way of a call.
@@ -60,11 +58,7 @@ func (p *pacer) acquire(ctx context.Context, k *turn, now time.Time) (time.Time,
 	if ctx.Err() != nil {
 		return now, context.Cause(ctx)
 	}
-	if p.passes(k, now) {
-		return now, nil
-	}
 	p.mu.Lock()
-	p.book(nil, now)
 	if !k.bound {
 		p.bind(k, now)
 	}
@@ -185,10 +179,6 @@ func (p *pacer) force(k *turn, now time.Time) {
 // abandon gives back the place and the units of a turn that was let go and not
 // sent after all.
 func (p *pacer) abandon(k *turn, now time.Time) {
-	if k.calm != nil {
-		k.calm.landed(k)
-		return
-	}
 	p.mu.Lock()
 	p.putBack(k, now)
 	p.mu.Unlock()
@@ -230,10 +220,6 @@ func (p *pacer) freed(now time.Time) {
 // leave frees the place at the end of the call and starts the delay. It reports
 // whether that let a caller of Next hope.
 func (p *pacer) leave(k *turn, now time.Time) (ready bool) {
-	if k.calm != nil {
-		k.calm.landed(k)
-		return false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !k.placed {
@@ -305,7 +291,6 @@ func (p *pacer) next(k *turn, now time.Time) Readiness {
 func (p *pacer) holdFor(now, until time.Time) (ready bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unsettle(now)
 	h := &p.tell().hold
 	if until.IsZero() || !until.After(now) {
 		ready = h.holds(now) || h.ramp.places > 0
@@ -360,6 +345,6 @@ func (p *pacer) resent(k *turn, now time.Time) time.Duration {
 func (p *pacer) idle(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.inFlight == 0 && p.waiting == 0 && p.inCalm() == 0 && !now.Before(p.pauseEnd) && p.pace.idle(now) &&
+	return p.inFlight == 0 && p.waiting == 0 && !now.Before(p.pauseEnd) && p.pace.idle(now) &&
 		p.led.idle(now) && (p.told == nil || p.told.idle(now))
 }

@@ -85,7 +85,6 @@ type policy struct {
 	rules   *ruleBook              // those it is one of; nil for one of PolicyFor
 	settles bool                   // some limit has a Settle
 	shown   bool                   // some function of it sees Attempts
-	calm    bool                   // nothing in it ever keeps a call
 	ends    bool                   // something needs the end of each response's body
 	serial  uint64                 // of one of PolicyFor that all hosts share for which it says the same; 0 for others
 	slowed  atomic.Pointer[policy] // what slow made of it
@@ -125,7 +124,6 @@ func newPolicy(p Policy, pattern string, shared *commons) *policy {
 	q.Adaptive.Shadow = q.Adaptive.Shadow || p.Shadow
 	q.Retry = p.Retry.withDefaults()
 	q.ends = q.MaxInFlight > 0 || q.Delay != (Delay{}) || len(q.Guards) > 0
-	q.calm = q.calmly()
 	q.shown = q.settles || q.Classify != nil || q.Retry.When != nil || q.Adaptive.Accepted != nil || len(q.Guards) > 0
 	if len(q.Guards) == 0 {
 		q.alone = &group{policies: []*policy{q}}

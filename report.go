@@ -46,7 +46,6 @@ func (p *pacer) report(k *turn, a answer, excess time.Duration) (stated bool) {
 		s.q.ended(a.now, a.sent, s.n, s.early, has(s.q), a.verdict)
 	}
 	p.endedBefore(k, a, has)
-	calmly := p.inCalm()
 	for i := range found[:n] {
 		q := found[i]
 		stated = stated || quotas[i].Remaining >= 0 && q.unit == unitRequests
@@ -54,9 +53,7 @@ func (p *pacer) report(k *turn, a answer, excess time.Duration) (stated bool) {
 		if s.lone && a.verdict == Accepted && quotas[i].Remaining >= 0 {
 			q.pacing(a.sent, quotas[i].Remaining)
 		}
-		q.flying += calmly // not booked as in flight, but no sign of others either
 		q.report(a.now, a.sent, excess, s.index, a.verdict == Limited, &quotas[i])
-		q.flying = max(q.flying-calmly, 0)
 		if q.note(k) && q.partial {
 			p.requeue(a.now)
 		}

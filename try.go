@@ -315,24 +315,8 @@ func (a *try) recycle() {
 	if !a.left.Load() || a.body.a != nil || a.lent || a.again != nil || a.value != nil || a.shown() || len(a.entered) > 0 {
 		return
 	}
-	if a.turn.calm == nil && a.turn.seq == 0 && a.Err == nil {
-		a.wipe()
-	} else {
-		*a = try{}
-	}
+	*a = try{}
 	tries.Put(a)
-}
-
-// wipe clears what a call leaves behind that went calmly, but for what each call
-// sets anew: to clear all of it costs more than the rest of the call while the
-// garbage collector runs.
-func (a *try) wipe() {
-	a.Request, a.Response, a.root, a.turn.req = nil, nil, nil, nil
-	a.Sent, a.Latency, a.Verdict, a.Shadow = time.Time{}, 0, 0, false
-	a.Advice.RetryAfter, a.Advice.Quotas = 0, nil
-	a.turn.at, a.turn.maxWait, a.turn.crit = time.Time{}, 0, 0
-	a.ruling.told = 0
-	a.left.Store(false)
 }
 
 // unwind ends RoundTrip's use of the destination. If the base, a gate or a hook

@@ -38,7 +38,6 @@ type turn struct {
 	at       time.Time // when it was let go
 	spent    []spent
 	suspect  *suspect
-	calm     *calm // it went without the lock
 
 	chargeBuf [2]charge
 	spentBuf  [2]spent
@@ -56,9 +55,6 @@ type spent struct {
 // price asks what the call of k costs. It runs user code: no lock is held.
 func (k *turn) price() {
 	pol := k.pol
-	if pol.calm && k.charges == nil && k.globals == nil {
-		return // it costs nothing but itself
-	}
 	k.bound = false
 	k.charges, k.globals, k.quotaOf = k.charges[:0], k.globals[:0], ""
 	if len(pol.limits) > 0 {

@@ -21,11 +21,6 @@ func (a *try) classify() {
 	a.Advice.RetryAfter = -1
 	p := a.turn.pol
 	if res := a.Response; res != nil {
-		if a.unread() {
-			a.Verdict = Accepted
-			a.d.spoke(res.ProtoMajor)
-			return
-		}
 		a.Advice.Quotas = a.quotas[:0]
 		a.d.reader.read(p.Dialect, res.Header, a.now, res.StatusCode >= 400, &a.Advice)
 		a.Verdict = statusVerdict(res.StatusCode, &a.Advice)
@@ -43,12 +38,6 @@ func (a *try) classify() {
 	usual := a.Verdict
 	a.Verdict = p.Classify(&a.Attempt)
 	a.told = a.Verdict != usual
-}
-
-// unread reports whether nobody needs what a's headers say: the pacer had so much
-// to spare that it let the call go unseen, and it was accepted.
-func (a *try) unread() bool {
-	return a.turn.calm != nil && a.Response.StatusCode/100 == 2 && !a.shown() && len(a.Response.Header["Retry-After"]) == 0
 }
 
 // statusVerdict returns what a status says about the destination. Where a status
