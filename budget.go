@@ -42,7 +42,7 @@ func (b *budget) first(now time.Time) {
 		r.counts.Add(n/int64(time.Second), 1, 0)
 		return
 	}
-	b.seed.Add(n / int64(budgetSpan))
+	b.seed.Add(n/int64(budgetSpan), 1)
 }
 
 // take reports whether the budget has a retry left, and takes it. A negative ratio

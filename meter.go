@@ -47,6 +47,11 @@ func newMeter(d time.Duration) *meter {
 	return &meter{window: d, width: width, buckets: buckets, done: window.NewRing(buckets), refused: window.NewRing(buckets)}
 }
 
+// accepts counts accepts that came at some time from start on, before end.
+func (m *meter) accepts(start, end int64, n uint64) {
+	m.done.Spread(max(start, 0)/m.width, max(end-1, 0)/m.width, n, n)
+}
+
 // count counts the end of a call. Where nothing is throttled yet, throttleMin
 // refusals have the share computed anew at once: a fast client could send hundreds
 // of calls more in the meantime.
@@ -280,7 +285,7 @@ func (m *meter) wait(n, need int64) time.Duration {
 func (m *meter) shareOf(n int64, rank int, p float64) float64 {
 	slot := n / int64(throttleBase)
 	rest := 1 - float64(n%int64(throttleBase))/float64(throttleBase)
-	m.asked[rank].Add(slot)
+	m.asked[rank].Add(slot, 1)
 	var total, below, mine float64
 	for r := range m.asked {
 		now, before := m.asked[r].Get(slot)

@@ -121,7 +121,7 @@ func TestProperty06Fairness(t *testing.T) {
 			clients := pick(12, 20, 40)
 			s := newSim(seed, 10*float64(clients), 0.3)
 			s.add(clients, 50, adaptive(k))
-			end := pick(6*time.Minute, 8*time.Minute, 30*time.Minute)
+			end := pick(6*time.Minute, 6*time.Minute, 30*time.Minute)
 			s.run(end - min(end/2, 5*time.Minute))
 			before := s.accepted()
 			s.run(end)

@@ -17,14 +17,39 @@ import (
 // A call counts when it ends: counted when it starts, each call in flight would
 // look like a refusal, and a slow but healthy backend would be throttled.
 type throttle struct {
-	seed window.Pair           // accepts in buckets of throttleBase, until the first refusal
-	m    atomic.Pointer[meter] // allocated on the first refusal
+	seed window.Pair // accepts in buckets of throttleBase, until the first refusal
+	past atomic.Pointer[history]
+}
+
+// history is what a throttle remembers beyond its seed.
+type history struct {
+	older window.Pair           // accepts that the seed forgot, in buckets of a window
+	m     atomic.Pointer[meter] // allocated on the first refusal
+}
+
+// meter returns the meter, or nil if nothing was refused yet.
+func (t *throttle) meter() *meter {
+	if p := t.past.Load(); p != nil {
+		return p.m.Load()
+	}
+	return nil
+}
+
+// kept returns the history, which it makes if need be.
+func (t *throttle) kept() *history {
+	p := t.past.Load()
+	if p == nil {
+		if p = new(history); !t.past.CompareAndSwap(nil, p) {
+			p = t.past.Load()
+		}
+	}
+	return p
 }
 
 // admit says whether a call may go. If it may not, wait is the time until the
 // likely next probe, or 0 if that is left to chance.
 func (t *throttle) admit(ad *Adaptive, now time.Time, crit Criticality, retry bool) (ok bool, wait time.Duration) {
-	m := t.m.Load()
+	m := t.meter()
 	if m == nil || ad.K < 0 {
 		return true, 0
 	}
@@ -36,7 +61,7 @@ func (t *throttle) admit(ad *Adaptive, now time.Time, crit Criticality, retry bo
 
 // unsend takes back an admission: the call is not sent after all.
 func (t *throttle) unsend(ad *Adaptive, now time.Time) {
-	m := t.m.Load()
+	m := t.meter()
 	if m == nil || ad.K < 0 || m.share() == 0 {
 		return
 	}
@@ -48,7 +73,7 @@ func (t *throttle) unsend(ad *Adaptive, now time.Time) {
 
 // sent notes that an admitted call goes out now: the floor counts from here.
 func (t *throttle) sent(ad *Adaptive, now time.Time) {
-	m := t.m.Load()
+	m := t.meter()
 	if m == nil || ad.K < 0 || m.share() == 0 {
 		return
 	}
@@ -66,13 +91,15 @@ func (t *throttle) done(ad *Adaptive, now time.Time, accepted, counts bool) {
 		return
 	}
 	n := ticks(now)
-	m := t.m.Load()
+	m := t.meter()
 	if m == nil {
 		switch {
 		case !counts:
 			return
 		case accepted:
-			t.seed.Add(n / int64(throttleBase))
+			if gone, at := t.seed.Add(n/int64(throttleBase), 1); gone > 0 {
+				t.kept().older.Add(at*int64(throttleBase)/int64(ad.Window), gone)
+			}
 			return
 		}
 		m = t.grow(ad, n)
@@ -89,10 +116,16 @@ func (t *throttle) done(ad *Adaptive, now time.Time, accepted, counts bool) {
 // share of the next calls that is refused.
 func (t *throttle) snapshot(ad *Adaptive, now time.Time) (requests, accepts, rejectRate float64) {
 	n := ticks(now)
-	m := t.m.Load()
+	m := t.meter()
 	if m == nil {
 		this, last := t.seed.Get(n / int64(throttleBase))
-		return float64(this + last), float64(this + last), 0
+		var later, before uint64
+		if p := t.past.Load(); p != nil {
+			later, before = p.older.Get(n / int64(ad.Window))
+		}
+		rest := 1 - float64(n%int64(ad.Window))/float64(ad.Window)
+		accepts = float64(this+last+later) + rest*float64(before)
+		return accepts, accepts, 0
 	}
 	v := m.view(ad, n, true)
 	if ad.K > 0 {
@@ -103,14 +136,14 @@ func (t *throttle) snapshot(ad *Adaptive, now time.Time) (requests, accepts, rej
 
 // throttling reports whether calls are refused now.
 func (t *throttle) throttling(ad *Adaptive, now time.Time) bool {
-	m := t.m.Load()
+	m := t.meter()
 	return m != nil && ad.K > 0 && m.refresh(ad, ticks(now)) > 0
 }
 
 // idle reports whether nothing was refused within the window, by the destination
 // or here: to forget such a throttle changes no decision.
 func (t *throttle) idle(ad *Adaptive, now time.Time) bool {
-	m := t.m.Load()
+	m := t.meter()
 	if m == nil {
 		return true
 	}
@@ -121,7 +154,7 @@ func (t *throttle) idle(ad *Adaptive, now time.Time) bool {
 // refusal returns the error of a call that admit refused.
 func (t *throttle) refusal(ad *Adaptive, dest string, now time.Time, wait time.Duration) *ThrottledError {
 	err := &ThrottledError{Reason: ReasonAdaptive, Destination: dest, RetryAfter: wait}
-	if m := t.m.Load(); m != nil {
+	if m := t.meter(); m != nil {
 		v := m.view(ad, ticks(now), false)
 		err.detail = fmt.Sprintf("%.0f of its last %.0f calls accepted, %s refused now (Adaptive)",
 			v.back.accepted, v.back.ended, oneIn(v.p))
@@ -145,16 +178,19 @@ func oneIn(p float64) string {
 }
 
 // grow allocates the meter and puts the accepts counted so far in it, spread
-// evenly over the time in which they came.
+// evenly over the time in which they came, the oldest first.
 func (t *throttle) grow(ad *Adaptive, n int64) *meter {
-	m := newMeter(ad.Window)
+	m, p := newMeter(ad.Window), t.kept()
 	const slot = int64(throttleBase)
 	this, last := t.seed.Get(n / slot)
-	start := n / slot * slot
-	m.done.Spread((start-slot)/m.width, (start-1)/m.width, last, last)
-	m.done.Spread(start/m.width, n/m.width, this, this)
-	if !t.m.CompareAndSwap(nil, m) {
-		return t.m.Load()
+	later, before := p.older.Get(n / int64(ad.Window))
+	start, middle := n/slot*slot, n-n%int64(ad.Window)
+	m.accepts(middle-int64(ad.Window), min(middle, start-slot), before)
+	m.accepts(min(middle, start-2*slot), start-slot, later)
+	m.accepts(start-slot, start, last)
+	m.accepts(start, n+1, this)
+	if !p.m.CompareAndSwap(nil, m) {
+		return p.m.Load()
 	}
 	return m
 }
@@ -171,8 +207,8 @@ func (t *throttle) regrow(old *meter, window time.Duration, n int64) *meter {
 		local, _ := old.refused.Get(b)
 		m.refused.Spread(first, last, local, 0)
 	}
-	if !t.m.CompareAndSwap(old, m) {
-		return t.m.Load()
+	if p := t.past.Load(); !p.m.CompareAndSwap(old, m) {
+		return p.m.Load()
 	}
 	return m
 }

@@ -108,7 +108,7 @@ func TestNewWindowKeepsCounts(t *testing.T) {
 	}
 	for _, window := range []time.Duration{30 * time.Second, time.Hour, 5 * time.Second, 2 * time.Minute} {
 		ad.Window = window
-		require.NotNil(t, th.regrow(th.m.Load(), window, ticks(at(0))))
+		require.NotNil(t, th.regrow(th.meter(), window, ticks(at(0))))
 		requests, accepts, _ := th.snapshot(ad, at(0))
 		require.Equal(t, 100., requests, window)
 		require.Equal(t, 20., accepts, window)
@@ -129,6 +129,28 @@ func TestFirstRefusalIsSeededWithTheAcceptsBefore(t *testing.T) {
 	_, accepts, p := th.snapshot(ad, now)
 	require.Greater(t, accepts, 1000.)
 	require.Zero(t, p)
+}
+
+// What was accepted is known for the whole window before anything is refused, and
+// weighs against the first refusals.
+func TestAcceptsOfTheWholeWindowAreKnown(t *testing.T) {
+	var th throttle
+	ad := adaptive(0)
+	second := func(n int) time.Time { return at(time.Duration(n) * time.Second) }
+	for i := range 300 {
+		th.done(ad, second(i), true, true)
+		requests, accepts, _ := th.snapshot(ad, second(i))
+		require.Equal(t, requests, accepts)
+		require.InDelta(t, min(i, 120), accepts, 30)
+	}
+	for range 30 {
+		th.done(ad, second(300), false, true)
+	}
+	_, accepts, p := th.snapshot(ad, second(300))
+	require.InDelta(t, 120, accepts, 20)
+	require.Zero(t, p, "of the last hundred calls 70 were accepted")
+	_, accepts, _ = th.snapshot(ad, second(421))
+	require.Zero(t, accepts)
 }
 
 func TestRefusalSaysHowManyWereAcceptedAndWhatIsRefused(t *testing.T) {
@@ -181,7 +203,7 @@ func TestOffRefusesNothing(t *testing.T) {
 	for range 1000 {
 		require.True(t, th.attempt(ad, at(0), false))
 	}
-	require.Nil(t, th.m.Load())
+	require.Nil(t, th.meter())
 }
 
 // The book's rule draws for each call alone, and refuses the share p of them.
@@ -234,7 +256,7 @@ func TestThrottleIsSmallBeforeTheFirstRefusal(t *testing.T) {
 	for range 1000 {
 		th.attempt(ad, at(0), true)
 	}
-	require.Nil(t, th.m.Load())
+	require.Nil(t, th.meter())
 }
 
 func TestThrottleAllocates(t *testing.T) {

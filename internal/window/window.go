@@ -129,24 +129,28 @@ const (
 	pairTag  = 1<<(64-2*pairBits) - 1
 )
 
-// Add counts one event in a bucket, numbered from 0. One that is a bucket too
-// late is counted in the newest.
-func (p *Pair) Add(bucket int64) {
+// Add counts n events in a bucket, numbered from 0. What is a bucket too late is
+// counted in the newest. It returns how many events it forgot for it, and in which
+// bucket the youngest of them had been.
+func (p *Pair) Add(bucket int64, n uint64) (gone uint64, at int64) {
 	tag := uint64(bucket) & pairTag
 	for {
 		old := p.word.Load()
 		newest, now, before := unpair(old)
-		switch (tag - newest) & pairTag {
+		gone, at = 0, 0
+		switch behind := (tag - newest) & pairTag; behind {
 		case 0, pairTag:
-			now++
+			now += n
 		case 1:
-			newest, now, before = tag, 1, now
+			gone, at = before, bucket-2
+			newest, now, before = tag, n, now
 		default:
-			newest, now, before = tag, 1, 0
+			gone, at = now+before, bucket-int64(behind)
+			newest, now, before = tag, n, 0
 		}
 		word := newest<<(2*pairBits) | min(now, pairMax)<<pairBits | before
 		if word == old || p.word.CompareAndSwap(old, word) {
-			return
+			return gone, at
 		}
 	}
 }

@@ -83,25 +83,39 @@ func TestPairKeepsThisBucketAndTheLast(t *testing.T) {
 		return [2]uint64{now, before}
 	}
 	require.Equal(t, [2]uint64{0, 0}, get(5))
-	p.Add(5)
-	p.Add(5)
+	p.Add(5, 1)
+	p.Add(5, 1)
 	require.Equal(t, [2]uint64{2, 0}, get(5))
 	require.Equal(t, [2]uint64{0, 2}, get(6), "the next bucket, nothing counted in it yet")
 	require.Equal(t, [2]uint64{0, 0}, get(7))
-	p.Add(6)
+	p.Add(6, 1)
 	require.Equal(t, [2]uint64{1, 2}, get(6))
-	p.Add(5)
+	p.Add(5, 1)
 	require.Equal(t, [2]uint64{2, 2}, get(6), "a bucket too late counts in the newest")
-	p.Add(9)
+	p.Add(9, 1)
 	require.Equal(t, [2]uint64{1, 0}, get(9))
-	p.Add(2)
+	p.Add(2, 1)
 	require.Equal(t, [2]uint64{1, 0}, get(2), "a clock set back starts anew")
+}
+
+// What a Pair forgets, whoever counts in longer buckets can have.
+func TestPairReturnsWhatItForgets(t *testing.T) {
+	var p window.Pair
+	add := func(bucket int64, n uint64) [2]int64 {
+		gone, at := p.Add(bucket, n)
+		return [2]int64{int64(gone), at}
+	}
+	require.Zero(t, add(5, 3)[0])
+	require.Zero(t, add(5, 1)[0])
+	require.Zero(t, add(6, 2)[0])
+	require.Equal(t, [2]int64{4, 5}, add(7, 1))
+	require.Equal(t, [2]int64{3, 7}, add(20, 1), "two and one, the younger in 7")
 }
 
 func TestPairSaturates(t *testing.T) {
 	var p window.Pair
 	for range 1<<20 + 10 {
-		p.Add(3)
+		p.Add(3, 1)
 	}
 	now, before := p.Get(3)
 	require.Equal(t, uint64(1<<20-1), now)
@@ -120,6 +134,6 @@ func BenchmarkPairAdd(b *testing.B) {
 	var p window.Pair
 	b.ReportAllocs()
 	for b.Loop() {
-		p.Add(12345)
+		p.Add(12345, 1)
 	}
 }
