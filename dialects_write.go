@@ -182,19 +182,27 @@ func writeFields(h http.Header, now time.Time, a Advice) {
 	set(h, "RateLimit-Policy", policies)
 }
 
-// writeX writes X-RateLimit-*: quotas whose names fit into a field's name under
-// these, and the tightest of the others without one.
+// writeX writes X-RateLimit-*: one quota under the plain names, with its own in
+// X-RateLimit-Name, as most servers have one. Of several, those whose names fit
+// into a field's name stand under these.
 func writeX(h http.Header, now time.Time, a Advice) {
 	writeDelay(h, a)
-	named := func(q *Quota) bool { return nameFits(q) }
+	suffixed := func(q *Quota) bool {
+		return nameFits(q) && (len(a.Quotas) > 1 || windowOf(q.Name) > 0 || q.unitName() != "requests")
+	}
 	for i, n := 0, 0; i < len(a.Quotas) && n < maxQuotas-1; i++ {
-		if q := &a.Quotas[i]; named(q) && !hasName(a.Quotas[:i], q.Name) {
+		if q := &a.Quotas[i]; suffixed(q) && !hasName(a.Quotas[:i], q.Name) {
 			writeQuota(h, now, q, "X-RateLimit-", "-"+q.Name)
 			n++
 		}
 	}
-	if q := tightest(a.Quotas, func(q *Quota) bool { return !named(q) }); q != nil {
-		writeQuota(h, now, q, "X-RateLimit-", "")
+	q := tightest(a.Quotas, func(q *Quota) bool { return !suffixed(q) })
+	if q == nil {
+		return
+	}
+	writeQuota(h, now, q, "X-RateLimit-", "")
+	if isName(q.Name) && unitOf(q.Name) == "requests" {
+		h.Set("X-RateLimit-Name", q.Name)
 	}
 }
 

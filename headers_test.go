@@ -204,6 +204,10 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 				"X-Ratelimit-Limit-Tokens", "90000", "X-Ratelimit-Remaining-Tokens", "12", "X-Ratelimit-Reset-Tokens", "1780315207"),
 		},
 		{
+			"x, one quota", comity.XRateLimit, []comity.Quota{named}, []comity.Quota{named},
+			header("X-Ratelimit-Limit", "30", "X-Ratelimit-Remaining", "0", "X-Ratelimit-Reset", "1780315212", "X-Ratelimit-Name", "search"),
+		},
+		{
 			"github", comity.GitHub, []comity.Quota{named}, []comity.Quota{named},
 			header("X-Ratelimit-Limit", "30", "X-Ratelimit-Remaining", "0", "X-Ratelimit-Used", "30", "X-Ratelimit-Reset",
 				"1780315212", "X-Ratelimit-Resource", "search"),
