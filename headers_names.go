@@ -134,7 +134,9 @@ type fieldWord struct {
 // words are in the order in which they are tried, longest first. Relative resets
 // come before absolute ones.
 var words = [...]fieldWord{
+	{"reset-after-milliseconds", kindReset, 0, true, true},
 	{"interval-milliseconds", kindWindow, 0, true, true},
+	{"reset-after-seconds", kindReset, 0, false, true},
 	{"window-milliseconds", kindWindow, 0, true, true},
 	{"period-milliseconds", kindWindow, 0, true, true},
 	{"reset-milliseconds", kindReset, 1, true, true},
@@ -142,6 +144,7 @@ var words = [...]fieldWord{
 	{"reset-timestamp", kindReset, 2, false, false},
 	{"window-seconds", kindWindow, 0, false, true},
 	{"period-seconds", kindWindow, 0, false, true},
+	{"reset-after-ms", kindReset, 0, true, true},
 	{"reset-seconds", kindReset, 1, false, true},
 	{"interval-ms", kindWindow, 0, true, true},
 	{"reset-after", kindReset, 0, false, false},

@@ -246,6 +246,15 @@ func TestGlanceMissesNoField(t *testing.T) {
 	require.Equal(t, ageField, glance("Age"))
 }
 
+func TestLongerWordsComeFirst(t *testing.T) {
+	for i := range words {
+		for j := range i {
+			require.False(t, len(words[j].text) < len(words[i].text) && hasPrefixFold(words[i].text, words[j].text+"-"),
+				"%s hides %s", words[j].text, words[i].text)
+		}
+	}
+}
+
 // The names that fieldOf knows by heart are what the grammar makes of them.
 func TestUsualNamesFollowTheGrammar(t *testing.T) {
 	for _, name := range []string{"Retry-After", "Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining",
