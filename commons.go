@@ -128,7 +128,7 @@ func (cm *commons) take(k *turn, w *waiter, now time.Time) (at time.Time, by *ac
 		return me.due, me.decides, nil
 	}
 	cm.asks++
-	wait, by, err := take(k.globals, now)
+	wait, by, err := k.take(k.globals, now)
 	if err == nil && by != nil && wait == Forever {
 		err = errCost
 	}
@@ -231,7 +231,7 @@ func (p *pacer) leaveCommons(w *waiter) {
 
 // giveCommons gives back the units of k that were taken and not used.
 func (k *turn) giveCommons(now time.Time) {
-	if len(k.globals) == 0 {
+	if len(k.globals) == 0 || k.peeks {
 		return
 	}
 	cm := k.pol.shared

@@ -200,6 +200,9 @@ func (b *account) idle(now time.Time) bool {
 			return false
 		}
 	}
+	if m := b.slack; m != nil && now.Sub(m.last) < quietForget {
+		return false // a margin that was learned lately
+	}
 	return limiterFull(b.lim, now)
 }
 
@@ -253,6 +256,37 @@ func take(cs []charge, now time.Time) (wait time.Duration, by *account, err erro
 		give(cs[:asked], now)
 	}
 	return wait, by, err
+}
+
+// take is take for k, or look for one that takes nothing.
+func (k *turn) take(cs []charge, now time.Time) (wait time.Duration, by *account, err error) {
+	if k.peeks {
+		return look(cs, now)
+	}
+	return take(cs, now)
+}
+
+// look says what take would, and leaves the limiters of this package alone: now may
+// be any time.
+func look(cs []charge, now time.Time) (wait time.Duration, by *account, err error) {
+	for i := range cs {
+		c := &cs[i]
+		if c.n == 0 {
+			continue
+		}
+		w := time.Duration(0)
+		if l, ok := c.b.lim.(limit.Limiter); ok {
+			w = l.Wait(now, c.n)
+		} else if w, err = c.b.lim.Take(now, c.n); err != nil {
+			return 0, c.b, err
+		} else if w <= 0 {
+			c.b.lim.Adjust(now, -c.n)
+		}
+		if w = max(w, c.b.late(now, c.n)); w > 0 && (by == nil || w > wait) {
+			wait, by = w, c.b
+		}
+	}
+	return wait, by, nil
 }
 
 // give returns the units of cs, which were taken and not used.

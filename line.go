@@ -13,10 +13,12 @@ type line struct {
 	queues map[queueKey]*queue
 	busy   []*queue  // those that are not empty
 	heads  []*waiter // scratch of dispatch
+	away   []*turn   // calls that waited and are about to ask anew
 	armed  *waiter   // the head whose timer stands for all
 }
 
-// queueOf returns the queue for calls with the accounts and quotas of k.
+// queueOf returns the queue for calls with the accounts and quotas of k; a call that
+// was refused for its own sake has one of its own.
 func (l *line) queueOf(k *turn, quotas uint32) *queue {
 	key := queueKey{quotas: quotas}
 	n := 0
@@ -35,6 +37,9 @@ func (l *line) queueOf(k *turn, quotas uint32) *queue {
 	}
 	for i := range k.globals {
 		key.more += fmt.Sprintf("%p", k.globals[i].b)
+	}
+	if s := k.suspect; s != nil && !s.until.IsZero() {
+		key.more += fmt.Sprintf("%p", s) // it waits alone: nobody stands behind it
 	}
 	q := l.queues[key]
 	if q == nil {
@@ -104,16 +109,25 @@ func (k *turn) passes(p *pacer, g gate) bool {
 		return false
 	case *quota:
 		return g.binds(k)
+	case *suspect:
+		return g == k.suspect // nobody else waits for it
+	case *pace:
+		return !p.told.paces(k)
+	case *int32:
+		return k.pol.MaxInFlight > 0
+	case *time.Time:
+		return k.pol.Delay != Delay{}
 	}
 	return true
 }
 
-// enqueue makes k wait, or says why it may not. y is what stands in its way.
-func (p *pacer) enqueue(ctx context.Context, k *turn, y way, now time.Time) (*waiter, error) {
+// enqueue makes k wait, or says why it may not. y is what stands in its way; waited
+// is true for a call that waits already, and asked anew.
+func (p *pacer) enqueue(ctx context.Context, k *turn, y way, waited bool, now time.Time) (*waiter, error) {
 	if y.err != nil {
 		return nil, p.refuse(k, y, time.Time{}, now, bound{})
 	}
-	if n := k.pol.MaxWaiting; n != 0 && !k.again && int(p.waiting) >= max(n, 0) {
+	if n := k.pol.MaxWaiting; n != 0 && !k.again && !waited && int(p.waiting) >= max(n, 0) {
 		return nil, p.refuse(k, way{gate: y.gate, why: ReasonQueue, at: y.at}, y.at, now, bound{})
 	}
 	b := boundOf(ctx, k, now)
@@ -133,7 +147,7 @@ func (p *pacer) enqueue(ctx context.Context, k *turn, y way, now time.Time) (*wa
 	}
 	w := &waiter{
 		k: k, class: class, seq: k.seq, since: now, wake: make(chan struct{}, 1), timer: time.NewTimer(maxHold),
-		limitAt: b.maxWait, until: b.at(), due: y.at, decides: y.gate, why: y.why,
+		bound: b, until: b.at(), due: y.at, decides: y.gate, why: y.why,
 	}
 	w.stamp = p.epoch - 1
 	w.armed = now.Add(maxHold)
@@ -170,16 +184,12 @@ func (p *pacer) decide(w *waiter, s waiterState, now time.Time) {
 
 // turnAway refuses w, whose time to wait is up or cannot suffice.
 func (p *pacer) turnAway(w *waiter, now time.Time) {
-	b := bound{maxWait: w.limitAt}
-	if w.limitAt.IsZero() || w.until.Before(w.limitAt) {
-		b.deadline = w.until.Add(leaveEarly)
-	}
 	y := way{at: w.due, gate: w.decides, why: w.why}
 	if y.gate == nil {
 		y.why = ReasonHeld
 	}
 	w.k.waited = addDuration(w.k.waited, now.Sub(w.since))
-	w.err = p.refuse(w.k, y, w.due, now, b)
+	w.err = p.refuse(w.k, y, w.due, now, w.bound)
 	w.k.waited -= now.Sub(w.since)
 	p.decide(w, stateRefused, now)
 }
@@ -197,7 +207,7 @@ func (p *pacer) dispatch(now time.Time) {
 // dispatchOne lets one waiter go, or refuses one; it reports whether it did.
 func (p *pacer) dispatchOne(now time.Time) bool {
 	l := p.line
-	fresh := p.told.wantsFresh()
+	fresh := p.told.wantsFresh(now)
 	l.heads = l.heads[:0]
 	for _, q := range l.busy {
 		l.heads = append(l.heads, q.head(fresh))
@@ -215,6 +225,10 @@ func (p *pacer) dispatchOne(now time.Time) bool {
 		return 1
 	})
 	for i, w := range l.heads {
+		if l.awaits(w.class, w.seq) {
+			w.due, w.stamp = time.Time{}, p.epoch-1
+			continue
+		}
 		if g, ok := p.kept(l.heads[:i], w); ok {
 			w.due, w.decides, w.why, w.stamp = g.due, g.decides, g.why, p.epoch-1
 			continue
@@ -234,7 +248,7 @@ func (p *pacer) dispatchOne(now time.Time) bool {
 			return true
 		}
 		w.due, w.decides, w.why, w.stamp = y.at, y.gate, y.why, p.epoch
-		if !w.due.IsZero() && !w.until.IsZero() && w.until.Add(leaveEarly).Before(w.due) {
+		if w.bound.before(w.due) {
 			p.turnAway(w, now)
 			return true
 		}
@@ -277,16 +291,19 @@ func (p *pacer) judge(now time.Time) {
 	if p.waiting == 0 {
 		return
 	}
-	start, g, why := now, gate(nil), ReasonLimit
+	start, held := now, false
 	if p.told != nil && p.told.hold.holds(now) {
-		start, g, why = p.told.hold.until, &p.told.hold, ReasonHeld
+		start, held = p.told.hold.until, true
 	}
 	var late []*waiter
 	for _, q := range p.line.busy {
 		ahead := make([]int64, 0, 4) // units of the calls before, by place in their charges
 		for c := range q.first {
 			for w := q.first[c]; w != nil; w = w.next {
-				est := start
+				est, g, why := start, gate(nil), ReasonLimit
+				if held {
+					g, why = &p.told.hold, ReasonHeld
+				}
 				for i := range w.k.charges {
 					c := &w.k.charges[i]
 					if i == len(ahead) {
@@ -297,7 +314,7 @@ func (p *pacer) judge(now time.Time) {
 						est, g, why = at, c.b, ReasonLimit
 					}
 				}
-				if !w.until.IsZero() && w.until.Add(leaveEarly).Before(est) {
+				if w.bound.before(est) {
 					w.due, w.decides, w.why = est, g, why
 					late = append(late, w)
 				}
@@ -330,16 +347,4 @@ func (p *pacer) estimate(k *turn, class uint8, at, now time.Time) time.Time {
 		}
 	}
 	return at
-}
-
-// repriceAll sends everybody who waits to ask anew, under the policies that hold
-// now; they keep their age.
-func (p *pacer) repriceAll(now time.Time) {
-	if p.line == nil {
-		return
-	}
-	for len(p.line.busy) > 0 {
-		q := p.line.busy[0]
-		p.decide(q.head(false), stateReprice, now)
-	}
 }

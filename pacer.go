@@ -67,21 +67,25 @@ func (p *pacer) acquire(ctx context.Context, k *turn, now time.Time) (time.Time,
 		k.seq = p.seq
 	}
 	p.wallStep(now)
+	waited := k.away
+	if waited {
+		p.back(k)
+	}
 	y := p.newcomer(k, now)
 	if y.ok {
 		p.grant(k, now)
-		p.mu.Unlock()
+		p.unlockAfter(waited, now)
 		return now, nil
 	}
 	if k.pol.Shadow {
 		p.force(k, now)
-		p.mu.Unlock()
+		p.unlockAfter(waited, now)
 		k.by.waiting(untilOrUnknown(y.at, now), y.why)
 		return now, nil
 	}
-	w, err := p.enqueue(ctx, k, y, now)
+	w, err := p.enqueue(ctx, k, y, waited, now)
 	if err != nil {
-		p.mu.Unlock()
+		p.unlockAfter(waited, now)
 		return now, err
 	}
 	d, why := untilOrUnknown(w.due, now), w.why
@@ -103,16 +107,23 @@ func untilOrUnknown(at, now time.Time) time.Duration {
 func (p *pacer) newcomer(k *turn, now time.Time) way {
 	if p.waiting > 0 {
 		if h := p.line.claim(p, k); h != nil {
-			y := p.ask(k, nil, now)
-			if y.ok {
-				give(k.charges, now)
-				k.giveCommons(now)
-				y = way{at: h.due, gate: h.decides, why: h.why}
-			}
-			return y
+			return p.behind(k, way{at: h.due, gate: h.decides, why: h.why}, now)
 		}
 	}
+	if p.line.awaits(classOf(k.crit, k.again), k.seq) {
+		return p.behind(k, way{at: now, why: ReasonLimit}, now)
+	}
 	return p.ask(k, nil, now)
+}
+
+// behind says what stands in the way of a call that may not go yet by reason of y.
+func (p *pacer) behind(k *turn, y way, now time.Time) way {
+	if asked := p.ask(k, nil, now); !asked.ok {
+		return asked
+	}
+	give(k.charges, now)
+	k.giveCommons(now)
+	return y
 }
 
 // ask takes what the call of k needs at now, all or nothing. w is its place in
@@ -135,7 +146,7 @@ func (p *pacer) ask(k *turn, w *waiter, now time.Time) way {
 		y.longer(p.pauseEnd, &p.pauseEnd, ReasonDelay)
 	}
 	if len(k.charges) > 0 {
-		wait, by, err := take(k.charges, now)
+		wait, by, err := k.take(k.charges, now)
 		switch {
 		case err != nil:
 			return way{gate: by, why: ReasonLimit, err: err}
@@ -269,11 +280,10 @@ func (p *pacer) next(k *turn, now time.Time) Readiness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wallStep(now)
+	k.peeks, k.seq = true, p.seq+1
 	k.bindKnown(&p.led)
 	y := p.newcomer(k, now)
 	if y.ok {
-		give(k.charges, now)
-		k.giveCommons(now)
 		return Readiness{At: now}
 	}
 	at := y.at

@@ -45,8 +45,8 @@ type waiter struct {
 	state waiterState
 	err   error // why it was refused, with stateRefused
 
-	until   time.Time // it leaves then; zero is never
-	limitAt time.Time // end of MaxWait, for judging again; zero is none
+	until time.Time // it leaves then; zero is never
+	bound bound     // why, for judging again
 
 	q          *queue
 	prev, next *waiter
@@ -79,11 +79,14 @@ func (w *waiter) signal() {
 	}
 }
 
+// inTime reports whether due, which is known, is soon enough for w.
+func (w *waiter) inTime(due time.Time) bool { return !due.IsZero() && !w.bound.before(due) }
+
 // arm lets w's timer fire at due, or at until if that is sooner. A due in the
 // past fires at once.
 func (w *waiter) arm(due, now time.Time) {
 	at := w.until
-	if !due.IsZero() && (at.IsZero() || due.Before(at)) {
+	if !due.IsZero() && (at.IsZero() || due.Before(at) || w.inTime(due)) {
 		at = due
 	}
 	if at.Equal(w.armed) {

@@ -40,7 +40,7 @@ func (q *quota) refused(now time.Time, told time.Duration) {
 	if told <= 0 {
 		return
 	}
-	q.retryAt = now.Add(told)
+	q.retryAt = now.Add(min(told, maxHold))
 	if reset := q.reset(); told%time.Second == 0 && reset.Before(q.retryAt) && q.retryAt.Add(-time.Second).Before(reset) {
 		q.retryAt = reset // whole seconds are rounded up, and earlier answers told the reset more exactly
 	}

@@ -47,7 +47,7 @@ func (p *pacer) refuse(k *turn, y way, est, now time.Time, b bound) *ThrottledEr
 	default:
 		e.detail += ": next call in " + short(e.RetryAfter)
 	}
-	if b.byDeadline() && (est.IsZero() || b.deadline.Before(est) || !now.Before(b.at())) {
+	if b.byDeadline() && (est.IsZero() || !est.Before(b.deadline) || !now.Before(b.at())) {
 		e.Err = context.DeadlineExceeded
 		e.detail += ", context ends in " + short(b.deadline.Sub(now))
 		return e

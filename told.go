@@ -34,7 +34,12 @@ func (p *pacer) tell() *told {
 
 // ask reports in y what t keeps the call of k for.
 func (t *told) ask(k *turn, now time.Time, y *way) {
-	if at, ok := t.hold.open(now); !ok {
+	h := &t.hold
+	if k.peeks { // now may be any time: nothing must change
+		c := *h
+		h = &c
+	}
+	if at, ok := h.open(now); !ok {
 		y.longer(at, &t.hold, ReasonHeld)
 	}
 	if k.suspect != nil && now.Before(k.suspect.until) {
@@ -45,7 +50,12 @@ func (t *told) ask(k *turn, now time.Time, y *way) {
 		if !ok {
 			continue
 		}
-		if at, ok, _ := q.ready(now, n); !ok {
+		asked := q
+		if k.peeks {
+			c := *q
+			asked = &c
+		}
+		if at, ok, _ := asked.ready(now, n); !ok {
 			y.longer(at, q, ReasonLimit)
 		}
 	}
@@ -86,14 +96,18 @@ func (t *told) give(k *turn) {
 // gone reports whether the destination seems gone for good: refused four times in
 // a row without a time, and nothing accepted for as long as k would wait.
 func (t *told) gone(k *turn, now time.Time) bool {
-	return t.hold.incidents >= goneIncidents && k.maxWait != Forever && !t.lastGood.IsZero() &&
+	return t.hold.incidents >= goneIncidents && !t.hold.quiet(now) && k.maxWait != Forever && !t.lastGood.IsZero() &&
 		now.Sub(t.lastGood) >= k.maxWait
 }
 
 // wantsFresh reports whether the calls that go now should be ones that were not
 // refused before.
-func (t *told) wantsFresh() bool {
-	return t != nil && t.hold.ramp.places > 0 && t.hold.ramp.accepted < rampFresh
+func (t *told) wantsFresh(now time.Time) bool {
+	if t == nil {
+		return false
+	}
+	h := &t.hold
+	return h.ramp.places > 0 && h.ramp.accepted < rampFresh || !h.until.IsZero() && !h.holds(now)
 }
 
 // paces reports whether a reported quota paces the call of k: what the refusals
@@ -143,7 +157,7 @@ func (t *told) mask(k *turn) (m uint32) {
 // idle reports whether forgetting t changes no decision.
 func (t *told) idle(now time.Time) bool {
 	h := &t.hold
-	if h.holds(now) || h.ramp.places > 0 || (h.incidents > 0 || h.repeats > 0) && !h.quiet(now) {
+	if h.holds(now) || h.ramp.places > 0 && now.Sub(h.ramp.stirred) < quietForget || (h.incidents > 0 || h.repeats > 0) && !h.quiet(now) {
 		return false
 	}
 	for _, q := range t.quotas {

@@ -31,6 +31,8 @@ type turn struct {
 	placed   bool      // holds a place
 	airborne bool      // let go, no answer yet
 	ramped   bool      // counted by a ramp
+	away     bool      // waited, and is about to ask anew
+	peeks    bool      // asks and takes nothing
 	scout    bool      // went as the only call after a hold
 	refusals int       // in a row
 	seq      uint64    // age

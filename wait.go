@@ -42,12 +42,21 @@ func (b bound) at() time.Time {
 // known is not.
 func (b bound) before(est time.Time) bool {
 	return !est.IsZero() && (!b.maxWait.IsZero() && b.maxWait.Before(est) ||
-		!b.deadline.IsZero() && b.deadline.Before(est))
+		!b.deadline.IsZero() && !est.Before(b.deadline))
 }
 
 // byDeadline reports whether the context, and not MaxWait, ends the wait.
 func (b bound) byDeadline() bool {
 	return !b.deadline.IsZero() && (b.maxWait.IsZero() || b.deadline.Before(b.maxWait))
+}
+
+// timeUp reports whether w has to leave now. The head of a queue whose turn is known
+// to come in the last moment before its deadline stays for it.
+func (p *pacer) timeUp(w *waiter, now time.Time) bool {
+	if w.until.IsZero() || now.Before(w.until) {
+		return false
+	}
+	return !w.inTime(w.due) || !w.due.After(now) || w.q.head(p.told.wantsFresh(now)) != w
 }
 
 // wait blocks until w is decided.
@@ -64,10 +73,11 @@ func (p *pacer) wait(ctx context.Context, w *waiter) (time.Time, error) {
 		p.wallStep(now)
 		if w.state == stateWaiting && ctx.Err() == nil {
 			w.armed = time.Time{}
-			if !w.until.IsZero() && !now.Before(w.until) {
+			p.dispatch(now) // first: its turn may come just when its time is up
+			if w.state == stateWaiting && p.timeUp(w, now) {
 				p.turnAway(w, now)
+				p.dispatch(now)
 			}
-			p.dispatch(now)
 		}
 		state := w.state
 		switch {
@@ -84,14 +94,12 @@ func (p *pacer) wait(ctx context.Context, w *waiter) (time.Time, error) {
 		p.mu.Unlock()
 		w.timer.Stop()
 		switch {
-		case ctx.Err() != nil && state != stateRefused:
+		case ctx.Err() != nil && state != stateRefused && state != stateReprice:
 			return now, context.Cause(ctx)
 		case state == stateRefused:
 			return now, w.err
 		case state == stateReprice:
-			k.pol = k.by.repolicy()
-			k.price()
-			return p.acquire(ctx, k, now)
+			return p.reprice(ctx, k, now)
 		}
 		return now, nil
 	}
