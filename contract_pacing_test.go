@@ -211,6 +211,19 @@ func TestP3TooLittleTimeFailsAtOnce(t *testing.T) {
 	})
 }
 
+// Told at once that it can go just in time, a call does go: the last of those
+// that MaxWait admits is not refused after all at the end of its wait.
+func TestP3CallWhoseTurnIsTheEndOfItsWaitGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := &ok200{}
+		rt := transport(t, base, every(comity.Policy{Limits: []comity.Limit{comity.PerSecond(10)}, MaxWait: 2 * time.Second}))
+		began := time.Now()
+		require.Equal(t, 40-21, crowd(t, rt, 40, "http://a.example"))
+		require.Equal(t, 21, base.count())
+		require.Equal(t, 2*time.Second, time.Since(began))
+	})
+}
+
 func TestP4WhoGivesUpGivesTheTurnBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &ok200{}
