@@ -53,7 +53,7 @@ func TestFaultyRequestIsRefusedWithItsBodyClosed(t *testing.T) {
 	for text, change := range map[string]func(*http.Request) *http.Request{
 		"comity: nil Request.URL":        func(r *http.Request) *http.Request { r.URL = nil; return r },
 		"comity: nil Request.Header":     func(r *http.Request) *http.Request { r.Header = nil; return r },
-		"comity: no host in Request.URL": func(r *http.Request) *http.Request { r.URL.Host = ""; return r },
+		"comity: no Host in request URL": func(r *http.Request) *http.Request { r.URL.Host = ""; return r },
 		"the user left":                  func(r *http.Request) *http.Request { return r.WithContext(canceled) },
 	} {
 		body := &watchedBody{Reader: strings.NewReader("x")}

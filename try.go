@@ -49,7 +49,7 @@ const (
 var (
 	errNoURL    = errors.New("comity: nil Request.URL")
 	errNoHeader = errors.New("comity: nil Request.Header")
-	errNoHost   = errors.New("comity: no host in Request.URL")
+	errNoHost   = errors.New("comity: no Host in request URL") // in the words of net/http
 	errNothing  = errors.New("comity: the base transport returned neither a response nor an error")
 )
 
