@@ -262,7 +262,8 @@ func (p *pacer) wallStep(now time.Time) {
 	if t == nil {
 		return
 	}
-	if !t.clock.IsZero() {
+	// Seconds tell most often that it cannot have.
+	if now.Unix()-t.clock.Unix() >= 2 && !t.clock.IsZero() {
 		if slept := now.Round(0).Sub(t.clock.Round(0)) - now.Sub(t.clock); slept > 2*time.Second {
 			t.shorten(slept)
 			p.epoch++

@@ -49,7 +49,7 @@ func Report(ctx context.Context, v Verdict, adv Advice) {
 		accepted, counts := ad.outcome(&seen)
 		a.d.throttle.done(ad, now, accepted, counts)
 	}
-	r := a.d.pacer.learn(&a.turn, answer{sent: a.Sent, now: now, verdict: v, advice: &adv})
+	r := a.d.pacer.learn(&a.turn, &answer{sent: a.Sent, now: now, verdict: v, advice: &adv})
 	for _, tr := range a.traces() {
 		r.tell(tr, a.Destination, &seen)
 	}

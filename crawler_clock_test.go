@@ -56,7 +56,7 @@ func TestCrawler19WallClock(t *testing.T) {
 				case "told":
 					end.verdict, end.status, end.advice = Limited, 429, &Advice{RetryAfter: 10 * time.Second}
 				}
-				p.learn(first, end)
+				p.learn(first, &end)
 				p.leave(first, now)
 
 				second := &turn{by: standing{pol}, pol: pol, maxWait: -1}

@@ -24,7 +24,7 @@ type ruling struct {
 }
 
 // learn takes in how the sent try of k ended.
-func (p *pacer) learn(k *turn, a answer) ruling {
+func (p *pacer) learn(k *turn, a *answer) ruling {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.landed(k)
@@ -46,7 +46,7 @@ func (p *pacer) learn(k *turn, a answer) ruling {
 			p.pace.arrived(os, a.now)
 		}
 	}
-	if a.verdict == Limited || a.verdict == Accepted {
+	if len(k.charges) > 0 && (a.verdict == Limited || a.verdict == Accepted) {
 		p.charged(k, a, excess)
 	}
 	refusal := a.verdict == Limited || a.verdict == Overloaded
@@ -100,7 +100,7 @@ func (r *ramp) endedIf(k *turn, now time.Time, accepted bool) {
 // charged tells the configured limits how a call went that they let go. A refusal
 // is theirs only if no reported quota paces the call: those have margins of their
 // own.
-func (p *pacer) charged(k *turn, a answer, excess time.Duration) {
+func (p *pacer) charged(k *turn, a *answer, excess time.Duration) {
 	refused := a.verdict == Limited && a.sent.After(p.told.lastRefusal()) && !p.told.paces(k)
 	for i := range k.charges {
 		if c := &k.charges[i]; c.b != nil && (refused || c.b.slack != nil) {
@@ -151,7 +151,7 @@ func (t *told) usedUp(a *Advice) bool {
 }
 
 // refused rules on a refusal: what it means for the destination and for the call.
-func (p *pacer) refused(k *turn, a answer, r *ruling) {
+func (p *pacer) refused(k *turn, a *answer, r *ruling) {
 	t := p.told
 	d := a.advice.RetryAfter
 	if a.verdict == Overloaded {
@@ -202,7 +202,7 @@ func (p *pacer) refused(k *turn, a answer, r *ruling) {
 
 // holdTold holds p for the delay d that a response told, never less, and at least
 // for floor.
-func (p *pacer) holdTold(r *ruling, a answer, d, floor time.Duration) {
+func (p *pacer) holdTold(r *ruling, a *answer, d, floor time.Duration) {
 	t := p.told
 	r.told = d
 	until := a.now.Add(min(d, maxHold))
@@ -270,5 +270,5 @@ func (p *pacer) learnOf(pol *policy, sent, now time.Time, v Verdict, a *Advice) 
 	if v == Accepted {
 		status = 200
 	}
-	p.learn(k, answer{sent: sent, now: now, verdict: v, advice: a, status: status})
+	p.learn(k, &answer{sent: sent, now: now, verdict: v, advice: a, status: status})
 }

@@ -100,6 +100,9 @@ func (c *pace) quiet(now time.Time) bool { return now.Sub(c.refused) > quietForg
 // idle reports whether forgetting c changes no decision.
 func (c *pace) idle(now time.Time) bool { return c.rate == 0 && !c.pending || c.quiet(now) }
 
+// paces reports whether calls are counted.
+func (c *pace) paces() bool { return c.rate > 0 || c.free > 0 }
+
 // take notes that a call goes.
 func (c *pace) take(now time.Time) {
 	if c.free > 0 {

@@ -171,7 +171,7 @@ func (p *pacer) grant(k *turn, now time.Time) {
 	p.inFlight++
 	p.flying++
 	p.pace.start(now)
-	if !p.told.paces(k) {
+	if p.pace.paces() && !p.told.paces(k) {
 		p.pace.take(now)
 	}
 	if p.told != nil {

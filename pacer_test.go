@@ -96,7 +96,7 @@ func TestRampDoublesInARoundTripAfterAHold(t *testing.T) {
 		_, err := p.acquire(context.Background(), k, time.Now())
 		require.NoError(t, err)
 		start := time.Now()
-		r := p.learn(k, answer{sent: start, now: start, verdict: Limited, status: 429, advice: &Advice{RetryAfter: 3 * time.Second}})
+		r := p.learn(k, &answer{sent: start, now: start, verdict: Limited, status: 429, advice: &Advice{RetryAfter: 3 * time.Second}})
 		p.leave(k, start)
 		require.True(t, r.held)
 		require.True(t, r.back)
@@ -120,7 +120,7 @@ func TestRampDoublesInARoundTripAfterAHold(t *testing.T) {
 				mu.Lock()
 				flying--
 				mu.Unlock()
-				p.learn(k, answer{sent: now, now: time.Now(), verdict: Accepted, status: 200, advice: &Advice{RetryAfter: -1}})
+				p.learn(k, &answer{sent: now, now: time.Now(), verdict: Accepted, status: 200, advice: &Advice{RetryAfter: -1}})
 				p.leave(k, time.Now())
 			}()
 		}
@@ -193,7 +193,7 @@ func TestManyDestinationsShareTheLimitsOfAConfig(t *testing.T) {
 						counts[d]++
 						worst[d] = max(worst[d], now.Sub(start))
 						mu.Unlock()
-						p.learn(k, answer{sent: now, now: now, verdict: Accepted, status: 200, advice: &Advice{RetryAfter: -1}})
+						p.learn(k, &answer{sent: now, now: now, verdict: Accepted, status: 200, advice: &Advice{RetryAfter: -1}})
 						p.leave(k, now)
 					}
 				})

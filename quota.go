@@ -65,6 +65,7 @@ type quota struct {
 	mark    mark      // of the last answer that reported what is left
 	natures [2]nature // near and far resets
 	seen    time.Time // the last report
+	in      uint64    // its number
 
 	born    uint64   // sends before it was known: those calls count against it too
 	partial bool     // it binds only calls to routes

@@ -1,6 +1,7 @@
 package comity
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,7 +14,7 @@ const (
 
 // report takes in what the answer to k says of quotas. It reports whether it
 // stated one that k spends.
-func (p *pacer) report(k *turn, a answer, excess time.Duration) (stated bool) {
+func (p *pacer) report(k *turn, a *answer, excess time.Duration) (stated bool) {
 	t := p.told
 	var found [maxQuotas]*quota
 	n := 0
@@ -21,31 +22,24 @@ func (p *pacer) report(k *turn, a answer, excess time.Duration) (stated bool) {
 	if a.aged {
 		quotas = nil
 	}
+	t.reports++
 	for i := range quotas {
 		q := t.find(&quotas[i])
 		if q == nil {
 			q = p.learnQuota(k, &quotas[i], a.now)
 		}
 		if q != nil && n < maxQuotas {
-			found[n] = q
+			found[n], q.in = q, t.reports
 			n++
 		}
-	}
-	has := func(q *quota) bool {
-		for _, f := range found[:n] {
-			if f == q {
-				return true
-			}
-		}
-		return false
 	}
 	for _, s := range k.spent {
 		if !s.early || s.q.share.on || s.q.pace(a.now) > 0 {
 			s.q.share.ended(a.now, a.verdict == Limited, s.q.divisible())
 		}
-		s.q.ended(a.now, a.sent, s.n, s.early, has(s.q), a.verdict)
+		s.q.ended(a.now, a.sent, s.n, s.early, t.has(s.q), a.verdict)
 	}
-	p.endedBefore(k, a, has)
+	p.endedBefore(k, a)
 	for i := range found[:n] {
 		q := found[i]
 		stated = stated || quotas[i].Remaining >= 0 && q.unit == unitRequests
@@ -60,10 +54,13 @@ func (p *pacer) report(k *turn, a answer, excess time.Duration) (stated bool) {
 	}
 	k.spent = nil
 	if n > 0 {
-		p.leftOut(k, has, a.now)
+		p.leftOut(k, a.now)
 	}
 	return stated
 }
+
+// has reports whether the answer that report takes in states q.
+func (t *told) has(q *quota) bool { return q.in == t.reports }
 
 // spentOn is what k took of q; nothing if k is not known to spend it.
 func (k *turn) spentOn(q *quota) spent {
@@ -76,10 +73,10 @@ func (k *turn) spentOn(q *quota) spent {
 }
 
 // endedBefore ends k for the quotas that became known while it was in flight.
-func (p *pacer) endedBefore(k *turn, a answer, has func(*quota) bool) {
+func (p *pacer) endedBefore(k *turn, a *answer) {
 	for _, q := range p.told.quotas {
 		if k.num > 0 && k.num <= q.born && q.unit == unitRequests {
-			q.ended(a.now, a.sent, 1, false, has(q), a.verdict)
+			q.ended(a.now, a.sent, 1, false, p.told.has(q), a.verdict)
 		}
 	}
 }
@@ -138,10 +135,10 @@ func (t *told) find(r *Quota) *quota {
 
 // leftOut narrows the quotas that the answer to k, which reports some, leaves out:
 // from now on they bind only calls to the routes that they were reported for.
-func (p *pacer) leftOut(k *turn, has func(*quota) bool, now time.Time) {
+func (p *pacer) leftOut(k *turn, now time.Time) {
 	changed := false
 	for _, q := range p.told.quotas {
-		if q.partial || has(q) || !q.binds(k) || k.req == nil {
+		if q.partial || p.told.has(q) || !q.binds(k) || k.req == nil {
 			continue
 		}
 		q.partial = true
@@ -158,21 +155,30 @@ func (q *quota) note(k *turn) bool {
 	if k.req == nil || k.req.URL == nil {
 		return false
 	}
-	route := routeOf(k.req.URL.Path)
-	if q.route == route {
+	if q.lastRoute(k.req.URL.Path) {
 		return false
 	}
-	q.route = route
-	for _, r := range q.routes {
-		if r == route {
-			return false
-		}
+	route := routeOf(k.req.URL.Path)
+	if i := slices.Index(q.routes, route); i >= 0 {
+		q.route = q.routes[i]
+		return false
 	}
 	if len(q.routes) == maxPrefixes {
 		return false
 	}
-	q.routes = append(q.routes, strings.Clone(route))
+	q.route = strings.Clone(route)
+	q.routes = append(q.routes, q.route)
 	return true
+}
+
+// lastRoute reports whether path has the route that q was last reported for, by
+// comparing no more than that.
+func (q *quota) lastRoute(path string) bool {
+	n := len(q.route)
+	if n == 0 || !strings.HasPrefix(path, q.route) {
+		return false
+	}
+	return len(path) == n || path[n] == '/' && !isVersion(strings.TrimPrefix(q.route, "/"))
 }
 
 // binds reports whether a call of k spends q, as far as routes tell.
@@ -248,7 +254,7 @@ func isVersion(s string) bool {
 
 // emptied notes what a refusal without a delay says about the quotas that k
 // spends. It reports whether one of them now says when to come back.
-func (t *told) emptied(k *turn, a answer) (ok bool) {
+func (t *told) emptied(k *turn, a *answer) (ok bool) {
 	if a.aged {
 		return false
 	}
@@ -290,7 +296,7 @@ func (t *told) tellQuotas(k *turn, now time.Time, d time.Duration) {
 
 // unpaced returns the longest reset of a quota that a refusal reports as used up
 // and that paces nothing, because no Limit has its unit.
-func (t *told) unpaced(k *turn, a answer) (d time.Duration) {
+func (t *told) unpaced(k *turn, a *answer) (d time.Duration) {
 	for i := range a.advice.Quotas {
 		r := &a.advice.Quotas[i]
 		if r.Remaining != 0 || r.Reset <= 0 || a.aged {

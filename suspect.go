@@ -62,7 +62,7 @@ func (t *told) forget(s *suspect) {
 
 // ownFault notes a refusal of k's call. It reports whether the refusal is about
 // the call and not about its destination; then only the call waits.
-func (t *told) ownFault(k *turn, a answer, sends uint64, r *ruling) bool {
+func (t *told) ownFault(k *turn, a *answer, sends uint64, r *ruling) bool {
 	t.count(k, true)
 	s := k.suspect
 	if s == nil {

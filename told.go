@@ -22,6 +22,7 @@ type told struct {
 	trips    trips
 	lastGood time.Time // the last accepted answer
 	clock    time.Time // the last decision
+	reports  uint64    // answers so far
 }
 
 // tell returns p.told, made if need be.

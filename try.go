@@ -199,7 +199,8 @@ func (a *try) teach() {
 	if a.turn.pol.settles && a.Response != nil {
 		a.d.pacer.settleByHeaders(&a.turn, &a.Attempt, a.now)
 	}
-	a.ruling = a.d.pacer.learn(&a.turn, a.answer())
+	ans := a.answer()
+	a.ruling = a.d.pacer.learn(&a.turn, &ans)
 	a.holds &^= holdsAnswer
 }
 
@@ -338,7 +339,7 @@ func (a *try) unwind() {
 		if ad := a.group.adaptive(); ad.K > 0 {
 			a.d.throttle.done(ad, now, false, false)
 		}
-		a.d.pacer.learn(&a.turn, answer{sent: a.Sent, now: now, verdict: Canceled, advice: &a.Advice})
+		a.d.pacer.learn(&a.turn, &answer{sent: a.Sent, now: now, verdict: Canceled, advice: &a.Advice})
 	}
 	a.end(now)
 }
