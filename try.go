@@ -316,19 +316,40 @@ func (a *try) recycle() {
 	if !a.left.Load() || a.body.a != nil || a.lent || a.again != nil || a.value != nil || a.shown() || len(a.entered) > 0 {
 		return
 	}
-	*a = try{}
+	if a.Err == nil && a.turn.waited == 0 && a.turn.refusals == 0 && len(a.turn.charges) == 0 && len(a.turn.globals) == 0 {
+		a.wipe()
+	} else {
+		*a = try{}
+	}
 	tries.Put(a)
+}
+
+// wipe clears what a call leaves behind that cost nothing and was not held back,
+// but for what each call sets anew. To clear all of a is slow while the garbage
+// collector runs.
+func (a *try) wipe() {
+	a.Request, a.Response, a.root = nil, nil, nil
+	a.Sent, a.Latency, a.Verdict, a.Shadow = time.Time{}, 0, 0, false
+	a.Advice = Advice{}
+	a.holds, a.fault, a.told = 0, 0, false
+	a.left.Store(false)
+	k := &a.turn
+	k.req, k.quotaOf, k.suspect, k.spent, k.spentBuf = nil, "", nil, nil, [len(k.spentBuf)]spent{}
+	k.charges, k.globals = nil, nil
+	k.bound, k.placed, k.airborne, k.ramped, k.scout = false, false, false, false, false
+	k.seq, k.num, k.at = 0, 0, time.Time{}
 }
 
 // unwind ends RoundTrip's use of the destination. If the base, a gate or a hook
 // panicked, it gives back what the try still holds.
 func (a *try) unwind() {
 	d := a.d
-	defer d.unpin()
 	if a.holds == 0 {
 		a.recycle()
+		d.unpin()
 		return
 	}
+	defer d.unpin()
 	if a.holds&holdsCall == 0 {
 		a.release()
 		return
