@@ -12,7 +12,7 @@ func (q *quota) judge(now, sent time.Time, v Verdict) {
 	switch v {
 	case Accepted:
 		q.blind = 0
-		if !reset.IsZero() {
+		if !reset.IsZero() && q.retryAt.IsZero() { // a told delay that was obeyed says nothing of what comes before the reset
 			n.kind, n.misses = kindRefill, 0
 		}
 	case Limited:
@@ -48,8 +48,12 @@ func (q *quota) refused(now time.Time, told time.Duration) {
 		return
 	}
 	n := q.nature()
+	slack := tellingSlack
+	if q.window <= 0 {
+		slack *= 2 // it may be an epoch less a Date, each in whole seconds
+	}
 	switch {
-	case q.told-told >= tellingSlack && q.told > 0:
+	case q.told-told >= slack && q.told > 0:
 		if n.kind != kindRefill && n.misses < earlyMisses {
 			n.kind = kindRefill
 		}
@@ -114,7 +118,7 @@ func (q *quota) pacing(sent time.Time, rest int64) {
 	case rest == 0 && !q.steady:
 		q.seenPace = max(q.seenPace*19/20, time.Microsecond) // perhaps they come faster
 	case rest == 0:
-		if q.passed++; q.passed > 50 {
+		if q.passed++; q.passed > 16 {
 			q.seenPace, q.passed = max(q.seenPace*49/50, time.Microsecond), 0
 		}
 	}
@@ -146,7 +150,7 @@ func (q *quota) witness(now, sent time.Time, index int64, later bool, rest int64
 	}
 	if sp := q.pace(now); !m.now.IsZero() && (!later || sp > 0) {
 		was := m.rest
-		if d := sent.Sub(m.now); sp > 0 && d > 0 && q.natures[0].kind != kindWall && q.natures[1].kind != kindWall {
+		if d := sent.Sub(m.now); sp > 0 && d > 0 && s.met > 0 && q.natures[0].kind != kindWall && q.natures[1].kind != kindWall {
 			was = min(was+int64(d/sp), q.top)
 		}
 		// All that this client took since may have got there before, in any order.
