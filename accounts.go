@@ -146,9 +146,9 @@ func (p *pacer) setRules(now time.Time, pols []*policy) {
 	p.epoch++
 }
 
-// shiftPause has the pause after the last call be what a change of the delay makes
+// changeDelay has the pause after the last call be what a change of the delay makes
 // of it.
-func (p *pacer) shiftPause(old, now Delay) {
+func (p *pacer) changeDelay(old, now Delay) {
 	if old == now {
 		return
 	}

@@ -57,7 +57,7 @@ func TestCrawler19WallClock(t *testing.T) {
 					end.verdict, end.status, end.advice = Limited, 429, &Advice{RetryAfter: 10 * time.Second}
 				}
 				p.learn(first, &end)
-				p.leave(first, now)
+				p.leave(first, pol.Delay, now)
 
 				second := &turn{by: standing{pol}, pol: pol, maxWait: -1}
 				second.price()
@@ -87,7 +87,7 @@ func TestCrawler19RetryAfterByTheServersClock(t *testing.T) {
 			}), Config{Policies: map[string]Policy{"": {MaxWait: -1}}})
 			require.NoError(t, err)
 			require.NoError(t, callHost(t, rt, "a.example"))
-			wait := rt.Destinations()[0].HeldUntil.Sub(time.Now())
+			wait := time.Until(rt.Destinations()[0].HeldUntil)
 			require.GreaterOrEqual(t, wait, 2*time.Minute)
 			require.LessOrEqual(t, wait, 2*time.Minute+3*time.Second+500*time.Millisecond)
 		})

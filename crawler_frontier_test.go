@@ -42,43 +42,35 @@ func (s *sites) Pop() any {
 // crawl fetches all pages of todo with a few workers, none of which ever waits for
 // a host.
 func crawl(todo sites, workers int, fetch func(*site)) {
+	heap.Init(&todo)
 	out, back := make(chan *site), make(chan *site)
-	defer close(out)
 	for range workers {
 		go func() {
 			for s := range out {
-				fetch(s)
+				fetch(s) // a page, and s.ready is when the next one may be fetched
 				back <- s
 			}
 		}()
 	}
-	heap.Init(&todo)
 	for busy := 0; len(todo)+busy > 0; {
-		var ready chan<- *site
-		var first *site
-		var later <-chan time.Time
-		if len(todo) > 0 {
-			first = todo[0]
-			if wait := time.Until(first.ready); wait <= 0 {
-				ready = out
-			} else {
-				later = time.After(wait)
-			}
+		var ready <-chan time.Time
+		if len(todo) > 0 && busy < workers {
+			ready = time.After(time.Until(todo[0].ready))
 		}
 		select {
-		case ready <- first:
-			heap.Pop(&todo)
+		case <-ready:
+			out <- heap.Pop(&todo).(*site)
 			busy++
 		case s := <-back:
 			if busy--; len(s.pages) > 0 {
 				heap.Push(&todo, s)
 			}
-		case <-later:
 		}
 	}
+	close(out)
 }
 
-// fetchNext fetches the next page of s, or says when to try again.
+// fetchNext fetches the next page of s.
 func fetchNext(client *http.Client, s *site, rt *comity.Transport) {
 	req, err := http.NewRequest(http.MethodGet, s.pages[0], nil)
 	if err != nil {
@@ -86,8 +78,7 @@ func fetchNext(client *http.Client, s *site, rt *comity.Transport) {
 		return
 	}
 	res, err := client.Do(req)
-	var refused *comity.ThrottledError
-	if !errors.As(err, &refused) {
+	if !errors.Is(err, comity.ErrThrottled) { // else it was not sent, and stays
 		s.pages = s.pages[1:]
 	}
 	if err == nil {

@@ -185,7 +185,7 @@ func TestCrawler12DaysAreADay(t *testing.T) {
 		burst(t, client, "a.example", 1, 429)
 		require.Len(t, held, 1)
 		require.Equal(t, told, held[0].Told)
-		wait := held[0].Until.Sub(time.Now())
+		wait := time.Until(held[0].Until)
 		require.GreaterOrEqual(t, wait, 24*time.Hour)
 		require.LessOrEqual(t, wait, 24*time.Hour+5*time.Second)
 		for range 23 {
@@ -287,5 +287,24 @@ func TestCrawler13FirstDelayCountsFromTheLastAnswer(t *testing.T) {
 		delay = 5 * time.Second
 		rt.Refresh("a.example")
 		require.Equal(t, 3*time.Second, readyIn(t, rt, "a.example"))
+	})
+}
+
+// A wish that is read while its answer is still under way holds from the end of that
+// answer.
+func TestCrawler13DelayReadFromTheAnswerItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		delay := time.Second
+		rt := transport(t, newWeb(0, nil), comity.Config{PolicyFor: func(string) comity.Policy {
+			return comity.Policy{MaxWait: -1, Delay: comity.Delay{Min: delay}}
+		}})
+		for _, delay = range []time.Duration{5 * time.Second, time.Second} {
+			res, err := rt.RoundTrip(get(t, t.Context(), "http://a.example/robots.txt"))
+			require.NoError(t, err)
+			rt.Refresh("a.example")
+			res.Body.Close()
+			require.Equal(t, delay, readyIn(t, rt, "a.example"))
+			time.Sleep(delay)
+		}
 	})
 }

@@ -79,8 +79,8 @@ func (t *Transport) obey(d *destination, old *group, ps []*policy, now time.Time
 	if !d.group.CompareAndSwap(old, g) {
 		return nil
 	}
-	if old != nil && len(old.policies) == 1 && len(ps) == 1 {
-		d.pacer.shiftPause(old.policies[0].Delay, ps[0].Delay)
+	if old != nil && len(old.policies) == 1 && len(ps) == 1 { // else each call keeps its own
+		d.pacer.changeDelay(old.policies[0].Delay, ps[0].Delay)
 	}
 	d.pacer.setRules(now, g.policies)
 	return g

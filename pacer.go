@@ -228,9 +228,9 @@ func (p *pacer) freed(now time.Time) {
 	}
 }
 
-// leave frees the place at the end of the call and starts the delay. It reports
+// leave frees the place at the end of the call and starts the delay d. It reports
 // whether that let a caller of Next hope.
-func (p *pacer) leave(k *turn, now time.Time) (ready bool) {
+func (p *pacer) leave(k *turn, d Delay, now time.Time) (ready bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !k.placed {
@@ -239,7 +239,7 @@ func (p *pacer) leave(k *turn, now time.Time) (ready bool) {
 	k.placed = false
 	p.inFlight--
 	end := now // without a delay too: a later policy may have one
-	if d := k.pol.Delay; d != (Delay{}) {
+	if d != (Delay{}) {
 		end = now.Add(d.pause(p.latency, randFloat))
 	}
 	if end.After(p.pauseEnd) {

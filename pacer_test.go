@@ -97,7 +97,7 @@ func TestRampDoublesInARoundTripAfterAHold(t *testing.T) {
 		require.NoError(t, err)
 		start := time.Now()
 		r := p.learn(k, &answer{sent: start, now: start, verdict: Limited, status: 429, advice: &Advice{RetryAfter: 3 * time.Second}})
-		p.leave(k, start)
+		p.leave(k, k.pol.Delay, start)
 		require.True(t, r.held)
 		require.True(t, r.back)
 		var mu sync.Mutex
@@ -121,7 +121,7 @@ func TestRampDoublesInARoundTripAfterAHold(t *testing.T) {
 				flying--
 				mu.Unlock()
 				p.learn(k, &answer{sent: now, now: time.Now(), verdict: Accepted, status: 200, advice: &Advice{RetryAfter: -1}})
-				p.leave(k, time.Now())
+				p.leave(k, k.pol.Delay, time.Now())
 			}()
 		}
 		time.Sleep(time.Minute)
@@ -194,7 +194,7 @@ func TestManyDestinationsShareTheLimitsOfAConfig(t *testing.T) {
 						worst[d] = max(worst[d], now.Sub(start))
 						mu.Unlock()
 						p.learn(k, &answer{sent: now, now: now, verdict: Accepted, status: 200, advice: &Advice{RetryAfter: -1}})
-						p.leave(k, now)
+						p.leave(k, k.pol.Delay, now)
 					}
 				})
 			}

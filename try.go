@@ -300,7 +300,7 @@ func (a *try) leavePlace(now time.Time) {
 	for i := len(a.entered) - 1; i >= 0; i-- {
 		a.entered[i].Leave(&a.Attempt)
 	}
-	if !a.d.pacer.leave(&a.turn, now) {
+	if !a.d.pacer.leave(&a.turn, a.delay(), now) {
 		return
 	}
 	for _, tr := range a.traces() {
@@ -308,6 +308,15 @@ func (a *try) leavePlace(now time.Time) {
 			tr.Ready(a.Destination)
 		}
 	}
+}
+
+// delay is the pause after a. Where one policy holds for all calls that is the
+// latest, though a went under another: a robots.txt asks for it in its own answer.
+func (a *try) delay() Delay {
+	if g := a.d.group.Load(); g != a.group && len(g.policies) == 1 && len(a.group.policies) == 1 {
+		return g.policies[0].Delay
+	}
+	return a.turn.pol.Delay
 }
 
 // recycle has a used again, if it ended and nobody else can have kept it: no body
