@@ -10,10 +10,10 @@ import (
 )
 
 // Each Go block of the README stands, line for line, in a file that is compiled:
-// a test of this folder or an example. So no block can fail to build.
+// a test of this folder or of interop, or an example. So no block can fail to build.
 func TestReadmeShowsOnlyCodeThatBuilds(t *testing.T) {
 	var sources []string
-	for _, pattern := range []string{"*_test.go", "examples/*/*.go"} {
+	for _, pattern := range []string{"*_test.go", "examples/*/*.go", "interop/*_test.go"} {
 		names, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, name := range names {
