@@ -238,6 +238,9 @@ func (p *pacer) dispatchOne(now time.Time) bool {
 		}
 		y := p.ask(w.k, w, now)
 		if y.ok {
+			if fresh {
+				p.told.overtakes(l, w.k)
+			}
 			p.grant(w.k, now)
 			p.decide(w, stateGranted, now)
 			return true

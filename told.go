@@ -15,14 +15,15 @@ const goneIncidents = 4
 // told is what servers and operators said to a pacer: its hold, the quotas it
 // reported, and how its answers went lately. The lock of the pacer guards it.
 type told struct {
-	hold     hold
-	quotas   []*quota
-	recent   recent
-	suspects []*suspect
-	trips    trips
-	lastGood time.Time // the last accepted answer
-	clock    time.Time // the last decision
-	reports  uint64    // answers so far
+	hold      hold
+	quotas    []*quota
+	recent    recent
+	suspects  []*suspect
+	trips     trips
+	lastGood  time.Time // the last accepted answer
+	clock     time.Time // the last decision
+	reports   uint64    // answers so far
+	overtaken int       // calls that went before older ones because those were refused before
 }
 
 // tell returns p.told, made if need be.
@@ -103,12 +104,33 @@ func (t *told) gone(k *turn, now time.Time) bool {
 
 // wantsFresh reports whether the calls that go now should be ones that were not
 // refused before.
+//
+// Every so often they are not: where all are refused again and again, as under a
+// quota that many share, there are always new ones, and the old would starve.
 func (t *told) wantsFresh(now time.Time) bool {
-	if t == nil {
+	if t == nil || t.overtaken >= rampFresh {
 		return false
 	}
 	h := &t.hold
 	return h.ramp.places > 0 && h.ramp.accepted < rampFresh || !h.until.IsZero() && !h.holds(now)
+}
+
+// overtakes notes that k goes although one that was refused before may have waited
+// longer.
+func (t *told) overtakes(l *line, k *turn) {
+	if t == nil {
+		return
+	}
+	if k.refusals > 0 {
+		t.overtaken = 0
+		return
+	}
+	for _, q := range l.busy {
+		if h := q.head(false); h.k.refusals > 0 && h.k != k {
+			t.overtaken++
+			return
+		}
+	}
 }
 
 // paces reports whether a reported quota paces the call of k: what the refusals

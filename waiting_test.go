@@ -154,7 +154,7 @@ func TestCallRefusedForItsOwnSakeStopsNobodyElse(t *testing.T) {
 		var mu sync.Mutex
 		began, ended := []time.Duration(nil), []time.Duration(nil)
 		var wg sync.WaitGroup
-		for range 120 {
+		for range 150 {
 			for range 3 {
 				wg.Go(func() {
 					start := time.Now()
@@ -177,10 +177,10 @@ func TestCallRefusedForItsOwnSakeStopsNobodyElse(t *testing.T) {
 		}
 		require.Greater(t, len(at), 3)
 		require.LessOrEqual(t, len(at), 7)
-		// By the third refusal it is plain whom it is about. (What the first two taught
-		// of a rate may still slow the others down.)
+		// By the fourth refusal it is plain whom it is about. (What those before taught of
+		// a rate may still slow the others down.)
 		for i, d := range began {
-			if d > at[2]+s.trip {
+			if d > at[3]+s.trip {
 				require.Less(t, ended[i]-d, 10*time.Second, "begun at %s", d)
 			}
 		}
