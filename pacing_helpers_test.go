@@ -73,16 +73,6 @@ func (s *server) seen() []string {
 // ok is an answer that says nothing of limits.
 func ok(int, *http.Request) *http.Response { return answer(200, "") }
 
-// refusing refuses the first calls with a status and headers, and accepts the rest.
-func refusing(calls, code int, pairs ...string) func(int, *http.Request) *http.Response {
-	return func(n int, _ *http.Request) *http.Response {
-		if n < calls {
-			return answer(code, "", pairs...)
-		}
-		return answer(200, "")
-	}
-}
-
 // call makes one call to path at a.example, and closes its answer.
 func call(t testing.TB, rt http.RoundTripper, ctx context.Context, path string) (int, error) {
 	t.Helper()
