@@ -13,7 +13,7 @@ import (
 // return, so that it follows a recovery within a round trip.
 type Adaptive struct {
 	K        float64             // calls sent per call accepted in overload, so 1-1/K refused for other reasons are tolerated; 2 if zero, off if negative
-	Window   time.Duration       // how far back the counts go at most; 2 minutes if zero
+	Window   time.Duration       // how far back the counts go at most, 1 s to 1 h; 2 minutes if zero
 	Plain    bool                // the book's rule to the letter: independent random draws over the whole Window
 	Accepted func(*Attempt) bool // what counts as accepted; nil is a Verdict of Accepted or Broken; Limited, Unsent and Canceled count nowhere
 	Shadow   bool                // report refusals, refuse nothing

@@ -118,10 +118,10 @@ func TestProperty06Fairness(t *testing.T) {
 		require.LessOrEqual(t, ratio(10), 1.25*ratio(2))
 
 		for _, seed := range seeds(3) {
-			clients := pick(12, 20, 40)
+			clients := pick(10, 20, 40)
 			s := newSim(seed, 10*float64(clients), 0.3)
 			s.add(clients, 50, adaptive(k))
-			end := pick(6*time.Minute, 6*time.Minute, 30*time.Minute)
+			end := pick(4*time.Minute, 6*time.Minute, 30*time.Minute)
 			s.run(end - min(end/2, 5*time.Minute))
 			before := s.accepted()
 			s.run(end)
@@ -140,19 +140,20 @@ func TestProperty06Fairness(t *testing.T) {
 func TestProperty06Newcomer(t *testing.T) {
 	eachK(t, func(t *testing.T, k float64) {
 		for _, seed := range seeds(5) {
-			clients := pick(3, 40, 40)
+			clients := pick(8, 20, 40)
 			s := newSim(seed, 10*float64(clients), 0.3)
 			s.add(clients, 50, adaptive(k))
+			start := pick(100*time.Second, 200*time.Second, 200*time.Second)
 			newcomer := s.clients[clients-1]
 			newcomer.rate = func(now time.Duration) float64 {
-				if now < 200*time.Second {
+				if now < start {
 					return 0
 				}
 				return 50
 			}
-			s.run(300 * time.Second)
+			s.run(start + 100*time.Second)
 			before := s.accepted()
-			s.run(600 * time.Second)
+			s.run(start + pick(250*time.Second, 400*time.Second, 400*time.Second))
 			got := s.accepted()
 			for i := range got {
 				got[i] -= before[i]

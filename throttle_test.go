@@ -230,6 +230,7 @@ func TestPlainDrawsAgainstTheShare(t *testing.T) {
 func TestPlainRefusesTheLeastCriticalFirst(t *testing.T) {
 	var th throttle
 	ad := adaptive(0)
+	ad.rand = rand.New(rand.NewPCG(5, 6)).Float64
 	ad.Plain, ad.Shadow = true, true // so that the refusals do not raise the share
 	for i := range 1000 {
 		th.done(ad, at(0), i < 200, true)
