@@ -229,7 +229,9 @@ func TestProperty17Budget(t *testing.T) {
 					to, _ := slices.BinarySearchFunc(all, end.Add(1), time.Time.Compare)
 					return to - from
 				}
-				require.NotEmpty(t, retries)
+				if k < 0 { // a throttle may refuse them all
+					require.NotEmpty(t, retries)
+				}
 				for _, end := range retries {
 					require.LessOrEqual(t, float64(within(retries, end)), 0.1*float64(within(firsts, end))+10)
 				}
