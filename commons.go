@@ -116,7 +116,7 @@ func (cm *commons) take(k *turn, w *waiter, now time.Time) (at time.Time, by *ac
 	if h := cm.claim(k, rk, me); h != nil {
 		by = h.decides
 		if by == nil {
-			by = k.globals[0].b
+			by = firstAsked(k.globals)
 		}
 		if me == nil && w == nil {
 			return h.due, by, nil
@@ -161,7 +161,7 @@ func (cm *commons) claim(k *turn, rk uint8, me *commonWait) *commonWait {
 			return h
 		}
 		for i := range k.globals {
-			if c := k.globals[i].b; c == h.decides || h.decides == nil {
+			if c := k.globals[i].b; c == h.decides || h.decides == nil && !k.globals[i].off() {
 				return h
 			}
 		}

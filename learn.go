@@ -103,7 +103,7 @@ func (r *ramp) endedIf(k *turn, now time.Time, accepted bool) {
 func (p *pacer) charged(k *turn, a *answer, excess time.Duration) {
 	refused := a.verdict == Limited && a.sent.After(p.told.lastRefusal()) && !p.told.paces(k)
 	for i := range k.charges {
-		if c := &k.charges[i]; c.b != nil && (refused || c.b.slack != nil) {
+		if c := &k.charges[i]; c.b != nil && !c.rule.Shadow && (refused || c.b.slack != nil) {
 			c.b.ended(a.now, a.sent, a.sent.Add(excess), c.n, refused, p.told.longest())
 		}
 	}
@@ -130,7 +130,7 @@ func (t *told) lastRefusal() time.Time {
 func (k *turn) ceiling() (rate float64) {
 	for i := range k.charges {
 		r := k.charges[i].rule
-		if r.N <= 0 || r.Per <= 0 || k.charges[i].n == 0 {
+		if r.N <= 0 || r.Per <= 0 || k.charges[i].off() {
 			continue
 		}
 		if v := float64(r.N) / float64(k.charges[i].n) / r.Per.Seconds(); rate == 0 || v < rate {
@@ -247,7 +247,7 @@ func (t *told) spacing(k *turn) (sp time.Duration) {
 		}
 	}
 	for i := range k.charges {
-		if r := k.charges[i].rule; r.N > 0 {
+		if r := k.charges[i].rule; r.N > 0 && !r.Shadow {
 			sp = max(sp, r.Per/time.Duration(r.N))
 		}
 	}

@@ -229,7 +229,7 @@ func take(cs []charge, now time.Time) (wait time.Duration, by *account, err erro
 	for i := range cs {
 		c := &cs[i]
 		c.took = false
-		if c.n == 0 {
+		if c.off() {
 			continue
 		}
 		w, e := c.b.lim.Take(now, c.n)
@@ -271,7 +271,7 @@ func (k *turn) take(cs []charge, now time.Time) (wait time.Duration, by *account
 func look(cs []charge, now time.Time) (wait time.Duration, by *account, err error) {
 	for i := range cs {
 		c := &cs[i]
-		if c.n == 0 {
+		if c.off() {
 			continue
 		}
 		w := time.Duration(0)
@@ -303,7 +303,7 @@ func give(cs []charge, now time.Time) {
 // queueUnits notes that the units of cs wait (sign 1) or no longer wait (sign -1).
 func queueUnits(cs []charge, class uint8, sign int32) {
 	for i := range cs {
-		if c := &cs[i]; c.b != nil {
+		if c := &cs[i]; c.b != nil && !c.off() {
 			c.b.queued[class] += sign * int32(min(c.n, 1<<20))
 		}
 	}
@@ -348,6 +348,9 @@ func saturate(ns float64) time.Duration {
 func spend(cs []charge, now time.Time) {
 	for i := range cs {
 		c := &cs[i]
+		if c.off() {
+			continue
+		}
 		c.b.lim.Adjust(now, c.n)
 		c.took = true
 	}
@@ -359,7 +362,7 @@ func settle(cs []charge, actual Cost, now time.Time) (freed bool) {
 	for i := range cs {
 		c := &cs[i]
 		n, ok := actual[c.rule.unit]
-		if n = max(n, 0); !ok || c.b == nil || n == c.n {
+		if n = max(n, 0); !ok || c.b == nil || n == c.n || c.rule.Shadow && !c.took {
 			continue
 		}
 		freed = freed || n < c.n

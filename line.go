@@ -24,6 +24,9 @@ func (l *line) queueOf(k *turn, quotas uint32) *queue {
 	n := 0
 	for i := range k.charges {
 		c := &k.charges[i]
+		if c.rule.Shadow {
+			continue
+		}
 		switch n++; n {
 		case 1:
 			key.a = c.b
@@ -36,6 +39,9 @@ func (l *line) queueOf(k *turn, quotas uint32) *queue {
 		}
 	}
 	for i := range k.globals {
+		if k.globals[i].rule.Shadow {
+			continue
+		}
 		key.more += fmt.Sprintf("%p", k.globals[i].b)
 	}
 	if s := k.suspect; s != nil && !s.until.IsZero() {
@@ -312,6 +318,9 @@ func (p *pacer) judge(now time.Time) {
 					if i == len(ahead) {
 						ahead = append(ahead, 0)
 					}
+					if c.rule.Shadow {
+						continue
+					}
 					ahead[i] += int64(c.n)
 					if at := c.b.freeAt(ahead[i], start, now); c.n > 0 && at.After(est) {
 						est, g, why = at, c.b, ReasonLimit
@@ -338,7 +347,7 @@ func (p *pacer) estimate(k *turn, class uint8, at, now time.Time) time.Time {
 	}
 	for i := range k.charges {
 		c := &k.charges[i]
-		if c.b == nil || c.n == 0 {
+		if c.b == nil || c.off() {
 			continue
 		}
 		units := int64(c.n)

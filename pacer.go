@@ -78,9 +78,8 @@ func (p *pacer) acquire(ctx context.Context, k *turn, now time.Time) (time.Time,
 		return now, nil
 	}
 	if k.pol.Shadow {
-		p.force(k, now)
+		p.force(k, y, now)
 		p.unlockAfter(waited, now)
-		k.by.waiting(untilOrUnknown(y.at, now), y.why)
 		return now, nil
 	}
 	w, err := p.enqueue(ctx, k, y, waited, now)
@@ -177,14 +176,9 @@ func (p *pacer) grant(k *turn, now time.Time) {
 	if p.told != nil {
 		p.told.take(k, now)
 	}
-}
-
-// force books a call of a shadow policy that would have had to wait: its limits
-// are charged as if it had.
-func (p *pacer) force(k *turn, now time.Time) {
-	spend(k.charges, now)
-	k.forceCommons(now)
-	p.grant(k, now)
+	if k.pol.shades {
+		p.shade(k, now)
+	}
 }
 
 // abandon gives back the place and the units of a turn that was let go and not

@@ -83,6 +83,7 @@ type policy struct {
 	limits  []limitRule
 	shared  *commons               // Config.Limits; nil if none
 	rules   *ruleBook              // those it is one of; nil for one of PolicyFor
+	shades  bool                   // some limit is a shadow
 	settles bool                   // some limit has a Settle
 	shown   bool                   // some function of it sees Attempts
 	ends    bool                   // something needs the end of each response's body
@@ -111,6 +112,8 @@ func newPolicy(p Policy, pattern string, shared *commons) *policy {
 	q.limits = ruleLimits(p.Limits)
 	settle := func(r limitRule) bool { return r.Settle != nil }
 	q.settles = slices.ContainsFunc(q.limits, settle) || shared != nil && slices.ContainsFunc(shared.rules, settle)
+	shadow := func(r limitRule) bool { return r.Shadow }
+	q.shades = slices.ContainsFunc(q.limits, shadow) || shared != nil && slices.ContainsFunc(shared.rules, shadow)
 	if q.MaxWait == 0 {
 		q.MaxWait = defaultMaxWait
 	}

@@ -49,7 +49,7 @@ func readSettle(cs []charge, a *Attempt) (actual []int, any bool) {
 func correct(cs []charge, actual []int, now time.Time) (freed bool) {
 	for i := range cs {
 		c, n := &cs[i], actual[i]
-		if n == unsettled || c.b == nil || n == c.n {
+		if n == unsettled || c.b == nil || n == c.n || c.rule.Shadow && !c.took {
 			continue
 		}
 		freed = freed || n < c.n

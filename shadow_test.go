@@ -40,7 +40,7 @@ func TestShadowPolicyReportsAndLetsPass(t *testing.T) {
 		require.Equal(t, start, time.Now())
 		require.Equal(t, 3, base.count())
 		require.True(t, shadow)
-		require.Len(t, refused, 6)
+		require.Len(t, refused, 7) // three by each gate, one by the limit
 		require.Contains(t, refused, comity.ReasonGuard)
 		require.NotEmpty(t, waiting)
 		require.Zero(t, gate.left())
@@ -67,4 +67,50 @@ func TestShadowOfTheThrottleRefusesNothing(t *testing.T) {
 		require.Equal(t, 100, base.count())
 		require.Greater(t, refused, 10)
 	})
+}
+
+// A shadow limit holds nothing back; it says what it would have held back, as if those
+// calls had waited, and what it would have refused, for which it charges nothing.
+func TestShadowLimitHoldsNothingBack(t *testing.T) {
+	for _, where := range []string{"policy", "config"} {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var waits []time.Duration
+				var refused []string
+				shadow := comity.Limit{Name: "plan", N: 1, Per: time.Second, Shadow: true}
+				cfg := every(comity.Policy{MaxWait: 3 * time.Second})
+				if where == "policy" {
+					cfg = every(comity.Policy{MaxWait: 3 * time.Second, Limits: []comity.Limit{shadow}})
+				} else {
+					cfg.Limits = []comity.Limit{shadow}
+				}
+				cfg.Trace = &comity.Trace{
+					Waiting: func(a *comity.Attempt, d time.Duration, why comity.Reason) {
+						require.True(t, a.Shadow)
+						require.Equal(t, comity.ReasonLimit, why)
+						waits = append(waits, d)
+					},
+					Refused: func(a *comity.Attempt, err *comity.ThrottledError) {
+						require.True(t, a.Shadow)
+						require.Equal(t, "plan", err.Limit)
+						refused = append(refused, err.Error())
+					},
+				}
+				rt := transport(t, replies(200), cfg)
+				start := time.Now()
+				for range 7 {
+					accepted(t, rt, "/")
+				}
+				require.Equal(t, start, time.Now())
+				require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}, waits)
+				require.Len(t, refused, 3)
+				require.Equal(t, `comity: a.example: limit "plan" (1/s): next call in 4s, MaxWait is 3s`, refused[0])
+				require.Empty(t, rt.Next(get(t, t.Context(), "http://a.example/")).Reason)
+				time.Sleep(4 * time.Second)
+				accepted(t, rt, "/") // the three that were refused cost nothing
+				require.Len(t, waits, 3)
+				require.Len(t, refused, 3)
+			})
+		})
+	}
 }

@@ -185,6 +185,9 @@ func (t *Transport) pace(a *try) error {
 		return err
 	}
 	a.holds |= holdsPlace
+	if a.turn.would != nil {
+		a.reportShadow()
+	}
 	return nil
 }
 

@@ -40,6 +40,7 @@ type turn struct {
 	at       time.Time // when it was let go
 	spent    []spent
 	suspect  *suspect
+	would    *would // what a shadow would have done; nil is nothing
 
 	chargeBuf [2]charge
 	spentBuf  [2]spent
