@@ -54,6 +54,7 @@ type quota struct {
 	late   time.Duration // how late this server's resets come
 
 	lastGo  time.Time // the last call that spent it
+	lastN   int64     // and how much
 	lastOK  time.Time // when the last accepted call was sent
 	retryAt time.Time // end of a delay told with a refusal: one call may go then
 	probing bool      // a call is in flight that went although nothing is left
@@ -250,7 +251,7 @@ func (q *quota) emptyUntil(reset time.Time) time.Time {
 func (q *quota) take(now time.Time, n int64, early bool) {
 	q.flying += n
 	q.taken += n
-	q.lastGo = now
+	q.lastGo, q.lastN = now, n
 	if early && q.nature().kind != kindRefill {
 		q.probing = true
 	}

@@ -43,7 +43,11 @@ func (p *pacer) refuse(k *turn, y way, est, now time.Time, b bound) *ThrottledEr
 			e.detail = "held back while a scout asks" + g.cause()
 		}
 	case *quota:
-		e.detail += ", resets in " + short(e.RetryAfter)
+		next := ", resets in "
+		if g.left() > 0 {
+			next = ": next call in "
+		}
+		e.detail += next + short(e.RetryAfter)
 	default:
 		e.detail += ": next call in " + short(e.RetryAfter)
 	}
@@ -82,11 +86,19 @@ func (e *ThrottledError) gateText(g gate) string {
 		if g.name != "" {
 			s += " " + strconv.Quote(clipName(g.name))
 		}
-		s += " used up"
+		of := ""
 		if g.limit >= 0 {
-			s += " (" + strconv.FormatInt(g.limit, 10) + ")"
+			of = strconv.FormatInt(g.limit, 10)
 		}
-		return s
+		switch n := g.left(); {
+		case n > 0 && of != "": // spaced, not used up
+			return s + " (" + strconv.FormatInt(n, 10) + " of " + of + " left)"
+		case n > 0:
+			return s + " (" + strconv.FormatInt(n, 10) + " left)"
+		case of != "":
+			return s + " used up (" + of + ")"
+		}
+		return s + " used up"
 	case *suspect:
 		return "refused for its own sake " + strconv.Itoa(g.n) + " times"
 	case *pace:

@@ -59,6 +59,8 @@ func (t *told) ask(k *turn, now time.Time, y *way) {
 		}
 		if at, ok, _ := asked.ready(now, n); !ok {
 			y.longer(at, q, ReasonLimit)
+		} else if at := asked.spread(now, k.pol.Spread); now.Before(at) {
+			y.longer(at, q, ReasonLimit)
 		}
 	}
 }
