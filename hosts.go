@@ -86,14 +86,16 @@ func canonicalName(host string) string {
 	if strings.IndexByte(host, ':') >= 0 {
 		return canonicalIP(host)
 	}
-	host = strings.TrimSuffix(host, ".")
-	if plainHost(host) {
-		return host
+	name := strings.TrimRight(host, ".")
+	switch {
+	case name == "":
+		return host // nobody's name, and not the one of no host either
+	case plainHost(name):
+		return name
+	case isASCII(name):
+		return strings.ToLower(name)
 	}
-	if isASCII(host) {
-		return strings.ToLower(host)
-	}
-	return strings.TrimSuffix(asciiHost(host), ".")
+	return strings.TrimRight(asciiHost(name), ".")
 }
 
 // canonicalIP returns an IPv6 literal as net/netip writes it, in brackets, or as
