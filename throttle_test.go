@@ -286,3 +286,18 @@ func TestThrottleAllocates(t *testing.T) {
 		}
 	}))
 }
+
+// While nothing is throttled no class is refused, nor is a retry.
+func TestNoClassIsRefusedWhileNothingIsThrottled(t *testing.T) {
+	var th throttle
+	ad := adaptive(0)
+	for i := range 1000 {
+		now := at(time.Duration(i) * 10 * time.Millisecond)
+		for c := Sheddable; c <= CriticalPlus; c++ {
+			ok, _ := th.admit(ad, now, c, i%2 == 0)
+			require.True(t, ok)
+			th.sent(ad, now)
+			th.done(ad, now, i%3 > 0, true)
+		}
+	}
+}
