@@ -156,7 +156,7 @@ func (p *pacer) changeDelay(old, now Delay) {
 	defer p.mu.Unlock()
 	if !p.pauseEnd.IsZero() {
 		never := func() float64 { return 0 }
-		p.pauseEnd = p.pauseEnd.Add(now.pause(p.latency, never) - old.pause(p.latency, never))
+		p.pauseEnd = max(p.pauseEnd.Add(now.pause(p.latency, never)-old.pause(p.latency, never)), 1)
 	}
 }
 
@@ -233,7 +233,7 @@ func (p *pacer) snapshot(now time.Time, d *Destination) {
 		d.HeldUntil = p.told.hold.until
 	}
 	for _, q := range p.told.quotas {
-		d.Quotas = append(d.Quotas, q.state(now))
+		d.Quotas = append(d.Quotas, q.state(stampOf(now)))
 	}
 }
 
@@ -246,7 +246,7 @@ func (b *account) state(now time.Time) LimitState {
 	}
 	s.Available = l.Free(now)
 	if b.slack != nil {
-		s.Margin = b.slack.value(now)
+		s.Margin = b.slack.value(stampOf(now))
 	}
 	if w := l.Wait(now, 1); w != Forever {
 		s.Next = now.Add(w)
@@ -262,8 +262,11 @@ func (p *pacer) wallStep(now time.Time) {
 	if t == nil {
 		return
 	}
-	// Seconds tell most often that it cannot have.
-	if now.Unix()-t.clock.Unix() >= 2 && !t.clock.IsZero() {
+	s := now.Unix() - t.clock.Unix()
+	if s == 0 {
+		return // it cannot have slept as long within a second
+	}
+	if s >= 2 && !t.clock.IsZero() {
 		if slept := now.Round(0).Sub(t.clock.Round(0)) - now.Sub(t.clock); slept > 2*time.Second {
 			t.shorten(slept)
 			p.epoch++
@@ -278,7 +281,7 @@ func (t *told) shorten(d time.Duration) {
 		t.hold.until = t.hold.until.Add(-d)
 	}
 	for _, q := range t.quotas {
-		for _, at := range []*time.Time{&q.lo, &q.hi, &q.retryAt} {
+		for _, at := range []*stamp{&q.lo, &q.hi, &q.retryAt} {
 			if !at.IsZero() {
 				*at = at.Add(-d)
 			}

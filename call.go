@@ -51,7 +51,7 @@ func Report(ctx context.Context, v Verdict, adv Advice) {
 	}
 	r := a.d.pacer.learn(&a.turn, &answer{sent: a.Sent, now: now, verdict: v, advice: &adv})
 	for _, tr := range a.traces() {
-		r.tell(tr, a.Destination, &seen)
+		r.tell(tr, now, a.Destination, &seen)
 	}
 }
 

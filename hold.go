@@ -105,7 +105,7 @@ func (h *hold) extend(now, at time.Time, kind holdKind, code int, told time.Dura
 // quiet reports whether incidents are forgotten: nothing was refused for a while in
 // which calls were allowed.
 func (h *hold) quiet(now time.Time) bool {
-	return now.Sub(latest(h.last, h.over)) >= quietForget
+	return min(now.Sub(h.last), now.Sub(h.over)) >= quietForget
 }
 
 // sameIncident reports whether a refusal of a call sent at sent belongs to the

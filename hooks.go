@@ -35,14 +35,14 @@ func (a *try) tell() {
 		if tr.Done != nil {
 			tr.Done(&a.Attempt)
 		}
-		a.ruling.tell(tr, a.Destination, &a.Attempt)
+		a.ruling.tell(tr, a.now, a.Destination, &a.Attempt)
 	}
 }
 
 // tell runs the hooks that r calls for; a is the attempt whose answer it rules on.
-func (r *ruling) tell(tr *Trace, dest string, a *Attempt) {
+func (r *ruling) tell(tr *Trace, now time.Time, dest string, a *Attempt) {
 	if r.held && tr.Held != nil {
-		tr.Held(Hold{Destination: dest, Until: r.until, Told: r.told, Attempt: a})
+		tr.Held(Hold{Destination: dest, Until: r.until.from(now), Told: r.told, Attempt: a})
 	}
 	if r.ready && tr.Ready != nil {
 		tr.Ready(dest)

@@ -15,7 +15,7 @@ type answer struct {
 // ruling is what an answer means for its call and its destination.
 type ruling struct {
 	held  bool // a hold was set or grew
-	until time.Time
+	until stamp
 	told  time.Duration // what was asked for; -1 if nothing was
 	back  bool          // refused: back to the line, where the hold is its delay
 	delay time.Duration // only this call waits so long, at least
@@ -64,7 +64,7 @@ func (p *pacer) learn(k *turn, a *answer) ruling {
 	t.hold.ramp.endedIf(k, a.now, good)
 	reported := p.report(k, a, excess)
 	if good {
-		t.lastGood = a.now
+		t.lastGood = stampOf(a.now)
 		t.hold.accepted(a.now, a.sent)
 		t.cleared(k)
 		if reported && wasRamp {
@@ -166,7 +166,7 @@ func (p *pacer) refused(k *turn, a *answer, r *ruling) {
 	k.refusals++
 	r.back = true
 	if t.lastGood.IsZero() {
-		t.lastGood = a.sent
+		t.lastGood = stampOf(a.sent)
 	}
 	if t.usedUp(a.advice) {
 		t.count(k, true) // the quota explains it, not the call
@@ -196,7 +196,7 @@ func (p *pacer) refused(k *turn, a *answer, r *ruling) {
 	t.hold.incidents++
 	own := ownBackoff(t.hold.incidents, k.pol.Retry.Base, k.pol.Retry.Cap, randFloat)
 	if t.hold.extend(a.now, a.now.Add(own), holdOwn, a.status, -1) {
-		r.held, r.until = true, t.hold.until
+		r.held, r.until = true, stampOf(t.hold.until)
 	}
 }
 
@@ -214,16 +214,17 @@ func (p *pacer) holdTold(r *ruling, a *answer, d, floor time.Duration) {
 		until = f
 	}
 	if t.hold.extend(a.now, until, holdTold, a.status, d) {
-		r.held, r.until = true, t.hold.until
+		r.held, r.until = true, stampOf(t.hold.until)
 	}
 }
 
 // exact returns the instant that a delay in whole seconds, which ends at until,
 // stands for: where earlier answers told the same reset more exactly, that.
 func (t *told) exact(until time.Time, a *Advice) time.Time {
+	end := stampOf(until)
 	for i := range a.Quotas {
-		if q := t.find(&a.Quotas[i]); q != nil && !q.hi.IsZero() && q.hi.Before(until) && until.Add(-time.Second).Before(q.hi) {
-			return q.hi
+		if q := t.find(&a.Quotas[i]); q != nil && !q.hi.IsZero() && q.hi.Before(end) && end.Add(-time.Second).Before(q.hi) {
+			return q.hi.from(until)
 		}
 	}
 	return until

@@ -200,7 +200,7 @@ func (b *account) idle(now time.Time) bool {
 			return false
 		}
 	}
-	if m := b.slack; m != nil && now.Sub(m.last) < quietForget {
+	if m := b.slack; m != nil && stampOf(now).Sub(m.last) < quietForget {
 		return false // a margin that was learned lately
 	}
 	return limiterFull(b.lim, now)

@@ -11,8 +11,8 @@ import (
 type margin struct {
 	strict bool    // calls count from their latest possible arrival
 	wide   float64 // widening of the spacing as of at; 0 is none
-	at     time.Time
-	last   time.Time // the last refusal
+	at     stamp
+	last   stamp // the last refusal
 }
 
 const (
@@ -24,7 +24,7 @@ const (
 // refused notes a refusal of a call sent at sent for which there should have been
 // room; it reports whether that was news. Refusals of calls sent before the last was
 // known teach nothing.
-func (m *margin) refused(now, sent time.Time) (fresh bool) {
+func (m *margin) refused(now, sent stamp) (fresh bool) {
 	if !sent.After(m.last) {
 		return false
 	}
@@ -39,7 +39,7 @@ func (m *margin) refused(now, sent time.Time) (fresh bool) {
 }
 
 // value is the widening at now.
-func (m *margin) value(now time.Time) float64 {
+func (m *margin) value(now stamp) float64 {
 	if m.wide == 0 {
 		return 0
 	}
@@ -47,7 +47,7 @@ func (m *margin) value(now time.Time) float64 {
 }
 
 // widen returns sp with the margin added.
-func (m *margin) widen(sp time.Duration, now time.Time) time.Duration {
+func (m *margin) widen(sp time.Duration, now stamp) time.Duration {
 	if m.wide == 0 {
 		return sp
 	}
@@ -109,7 +109,7 @@ func (b *account) spaced() bool {
 
 // step is the time in which one unit of b comes, margin included.
 func (b *account) step(now time.Time) time.Duration {
-	return b.slack.widen(max(b.rule.Per/time.Duration(b.rule.N), 1), now)
+	return b.slack.widen(max(b.rule.Per/time.Duration(b.rule.N), 1), stampOf(now))
 }
 
 // late returns how long n units must still wait for the margin of b.
@@ -143,7 +143,7 @@ func (b *account) lateGive(now time.Time, n int) {
 // its first and last call nearer to each other.
 func (b *account) stretch(now time.Time, jitter time.Duration) {
 	l, ok := b.lim.(interface{ SetMargin(time.Time, float64) })
-	m := 1 + b.slack.value(now) + float64(jitter)/float64(b.rule.Per)
+	m := 1 + b.slack.value(stampOf(now)) + float64(jitter)/float64(b.rule.Per)
 	if ok && math.Abs(m-b.slack.set) > 1e-4 {
 		b.slack.set = m
 		l.SetMargin(now, m)
@@ -157,7 +157,7 @@ func (b *account) ended(now, sent, at time.Time, n int, refused bool, excess tim
 		if b.slack == nil {
 			b.slack = &slack{}
 		}
-		b.slack.refused(now, sent)
+		b.slack.refused(stampOf(now), stampOf(sent))
 	}
 	switch {
 	case b.slack == nil:

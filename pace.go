@@ -16,7 +16,7 @@ import (
 type pace struct {
 	accepted int           // in this cycle
 	busy     time.Duration // time of this cycle in which calls waited or were in flight, up to busyFrom
-	busyFrom time.Time     // since when they do; zero if none does
+	busyFrom stamp         // since when they do; zero if none does
 
 	rate    float64       // what the last cycle held, a second; 0: not learned
 	span    time.Duration // its length, within bounds: how fast the rate grows
@@ -46,15 +46,15 @@ const (
 // start notes that calls are about at now.
 func (c *pace) start(now time.Time) {
 	if c.busyFrom.IsZero() {
-		c.busyFrom = now
+		c.busyFrom = stampOf(now)
 	}
 }
 
 // stop notes that none is.
 func (c *pace) stop(now time.Time) {
 	if !c.busyFrom.IsZero() {
-		c.busy += max(now.Sub(c.busyFrom), 0)
-		c.busyFrom = time.Time{}
+		c.busy += max(stampOf(now).Sub(c.busyFrom), 0)
+		c.busyFrom = 0
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *pace) stop(now time.Time) {
 func (c *pace) length(now time.Time) time.Duration {
 	d := c.busy
 	if !c.busyFrom.IsZero() {
-		d += max(now.Sub(c.busyFrom), 0)
+		d += max(stampOf(now).Sub(c.busyFrom), 0)
 	}
 	return d
 }
@@ -147,7 +147,7 @@ func (c *pace) accept(now, sent time.Time, ceiling float64) {
 	n, d := c.accepted, c.length(now)
 	c.pending, c.accepted, c.busy, c.free = false, 1, 0, 0
 	if !c.busyFrom.IsZero() {
-		c.busyFrom = now
+		c.busyFrom = stampOf(now)
 	}
 	if d <= 0 {
 		return

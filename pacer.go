@@ -20,13 +20,13 @@ type Readiness struct {
 type pacer struct {
 	mu       sync.Mutex
 	name     string
-	inFlight int32     // places taken
-	waiting  int32     // calls held back
-	flying   int32     // calls let go that have no answer yet
-	epoch    uint32    // grows when something was freed before its time
-	sends    uint64    // calls let go so far
-	seq      uint64    // age of the newest call
-	pauseEnd time.Time // end of the delay
+	inFlight int32  // places taken
+	waiting  int32  // calls held back
+	flying   int32  // calls let go that have no answer yet
+	epoch    uint32 // grows when something was freed before its time
+	sends    uint64 // calls let go so far
+	seq      uint64 // age of the newest call
+	pauseEnd stamp  // end of the delay
 	latency  time.Duration
 	pace     pace
 	led      ledger
@@ -141,8 +141,8 @@ func (p *pacer) ask(k *turn, w *waiter, now time.Time) way {
 			y.longer(at, &p.pace, ReasonLimit)
 		}
 	}
-	if now.Before(p.pauseEnd) && pol.Delay != (Delay{}) {
-		y.longer(p.pauseEnd, &p.pauseEnd, ReasonDelay)
+	if pol.Delay != (Delay{}) && stampOf(now).Before(p.pauseEnd) {
+		y.longer(p.pauseEnd.from(now), &p.pauseEnd, ReasonDelay)
 	}
 	if len(k.charges) > 0 {
 		wait, by, err := k.take(k.charges, now)
@@ -232,9 +232,9 @@ func (p *pacer) leave(k *turn, d Delay, now time.Time) (ready bool) {
 	}
 	k.placed = false
 	p.inFlight--
-	end := now // without a delay too: a later policy may have one
+	end := stampOf(now) // without a delay too: a later policy may have one
 	if d != (Delay{}) {
-		end = now.Add(d.pause(p.latency, randFloat))
+		end = end.Add(d.pause(p.latency, randFloat))
 	}
 	if end.After(p.pauseEnd) {
 		p.pauseEnd = end
@@ -349,6 +349,6 @@ func (p *pacer) resent(k *turn, now time.Time) time.Duration {
 func (p *pacer) idle(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.inFlight == 0 && p.waiting == 0 && !now.Before(p.pauseEnd) && p.pace.idle(now) &&
+	return p.inFlight == 0 && p.waiting == 0 && !stampOf(now).Before(p.pauseEnd) && p.pace.idle(now) &&
 		p.led.idle(now) && (p.told == nil || p.told.idle(now))
 }

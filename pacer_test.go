@@ -113,7 +113,7 @@ func TestRampDoublesInARoundTripAfterAHold(t *testing.T) {
 				mu.Lock()
 				at = append(at, now.Sub(start))
 				flying++
-				rt := int(now.Sub(at0(start, r.until)) / (100 * time.Millisecond))
+				rt := int(now.Sub(at0(start, r.until.from(now))) / (100 * time.Millisecond))
 				peak[rt] = max(peak[rt], flying)
 				mu.Unlock()
 				time.Sleep(100 * time.Millisecond)

@@ -26,8 +26,8 @@ const (
 // nature is what a quota has learned of its resets, near or far.
 type nature struct {
 	kind    resetKind
-	misses  int       // early tries refused in a row
-	probeAt time.Time // a wall is not probed again before
+	misses  int   // early tries refused in a row
+	probeAt stamp // a wall is not probed again before
 }
 
 // quota is one limit as a server reports it, kept between answers: what remains,
@@ -42,30 +42,30 @@ type quota struct {
 	known    bool          // rest was reported
 	rest     int64         // units left as of the answer that set it
 	flying   int64         // units of calls in flight
-	setAt    time.Time     // when the answer that set rest arrived
-	base     time.Time     // the latest that its call can have reached the server: a refill counts from there
+	setAt    stamp         // when the answer that set rest arrived
+	base     stamp         // the latest that its call can have reached the server: a refill counts from there
 	seenPace time.Duration // spacing seen where no window is stated; 0 until then
 	steady   bool          // it was tried faster and refused
 	passed   int           // tries in a row since that were not
 	margin   margin        // what the pace of a refill has learned
 
-	lo, hi time.Time     // the reset lies in (lo, hi]; zero hi: not known
+	lo, hi stamp         // the reset lies in (lo, hi]; zero hi: not known
 	told   time.Duration // the reset as the last answer stated it
 	late   time.Duration // how late this server's resets come
 
-	lastGo  time.Time // the last call that spent it
-	lastN   int64     // and how much
-	lastOK  time.Time // when the last accepted call was sent
-	retryAt time.Time // end of a delay told with a refusal: one call may go then
-	probing bool      // a call is in flight that went although nothing is left
-	blind   int       // scouts refused in a row without a reset
+	lastGo  stamp // the last call that spent it
+	lastN   int64 // and how much
+	lastOK  stamp // when the last accepted call was sent
+	retryAt stamp // end of a delay told with a refusal: one call may go then
+	probing bool  // a call is in flight that went although nothing is left
+	blind   int   // scouts refused in a row without a reset
 
 	share   sharing
 	taken   int64     // units taken so far
 	top     int64     // the most that was ever left
 	mark    mark      // of the last answer that reported what is left
 	natures [2]nature // near and far resets
-	seen    time.Time // the last report
+	seen    stamp     // the last report
 	in      uint64    // its number
 
 	born    uint64   // sends before it was known: those calls count against it too
@@ -79,7 +79,7 @@ type mark struct {
 	at     int64 // units taken when its call went
 	flying int64 // units in flight when it arrived
 	rest   int64 // what it reported
-	now    time.Time
+	now    stamp
 }
 
 // rate is the quota's sustained rate a second; 0 if not known.
@@ -117,20 +117,20 @@ func (q *quota) spacing() time.Duration {
 }
 
 // reset is when q grows at the latest; zero if not known.
-func (q *quota) reset() time.Time {
+func (q *quota) reset() stamp {
 	if !q.hi.IsZero() {
 		return q.hi.Add(q.late)
 	}
 	if q.window > 0 && !q.setAt.IsZero() {
 		return q.setAt.Add(q.window)
 	}
-	return time.Time{}
+	return 0
 }
 
 // ready reports whether n units may be used at now. If not, at is when to ask
 // again; zero if that depends on an answer. early is true for a call that goes
 // although the quota counts as used up.
-func (q *quota) ready(now time.Time, n int64) (at time.Time, ok, early bool) {
+func (q *quota) ready(now stamp, n int64) (at stamp, ok, early bool) {
 	if !q.known {
 		return now, true, false
 	}
@@ -158,7 +158,7 @@ func (q *quota) ready(now time.Time, n int64) (at time.Time, ok, early bool) {
 		}
 	}
 	if q.probing {
-		return time.Time{}, false, false
+		return 0, false, false
 	}
 	at = q.emptyUntil(reset)
 	if at.IsZero() || now.Before(at) {
@@ -169,10 +169,10 @@ func (q *quota) ready(now time.Time, n int64) (at time.Time, ok, early bool) {
 
 // shared is ready where others spend the quota too. It is ok and not early if the
 // rest of ready decides.
-func (q *quota) shared(now time.Time, n int64) (at time.Time, ok, early bool) {
+func (q *quota) shared(now stamp, n int64) (at stamp, ok, early bool) {
 	at = q.lastGo.Add(q.share.spacing(q.rest))
 	if reset := q.reset(); q.told > nearReset && q.setAt.Before(reset) {
-		at = earlier(at, latest(reset, q.lastGo.Add(q.share.spacing(q.top)))) // a new window, as full as ever
+		at = min(at, max(reset, q.lastGo.Add(q.share.spacing(q.top)))) // a new window, as full as ever
 	}
 	if now.Before(at) {
 		return at, false, false
@@ -182,7 +182,7 @@ func (q *quota) shared(now time.Time, n int64) (at time.Time, ok, early bool) {
 
 // pace is the time between two units of a refill; 0 if q is none, as far as is
 // known.
-func (q *quota) pace(now time.Time) time.Duration {
+func (q *quota) pace(now stamp) time.Duration {
 	if q.nature().kind != kindRefill {
 		return 0
 	}
@@ -196,17 +196,17 @@ func (q *quota) pace(now time.Time) time.Duration {
 
 // refilled is ready for a refill with one unit every sp: what was left at base,
 // and what has come since.
-func (q *quota) refilled(now time.Time, n int64, sp time.Duration) (at time.Time, ok, early bool) {
+func (q *quota) refilled(now stamp, n int64, sp time.Duration) (at stamp, ok, early bool) {
 	need := n + q.flying - q.rest
 	if room := q.top + 1 - q.rest; need > room {
 		if q.flying > 0 {
-			return time.Time{}, false, false // it was never seen that full: an answer has to come first
+			return 0, false, false // it was never seen that full: an answer has to come first
 		}
 		need = max(room, 1)
 	}
 	at = q.base.Add(mulDuration(sp, need))
 	if q.window <= 0 && q.told > 0 {
-		at = earlier(at, q.setAt.Add(q.told)) // a spacing that was only seen is no reason to wait longer than told
+		at = min(at, q.setAt.Add(q.told)) // a spacing that was only seen is no reason to wait longer than told
 	}
 	if now.Before(at) {
 		return at, false, false
@@ -216,13 +216,13 @@ func (q *quota) refilled(now time.Time, n int64, sp time.Duration) (at time.Time
 
 // renew begins a window that no answer has reported yet.
 func (q *quota) renew() {
-	q.rest, q.lo, q.hi = q.limit, time.Time{}, time.Time{}
-	q.setAt = time.Time{}
+	q.rest, q.lo, q.hi = q.limit, 0, 0
+	q.setAt = 0
 }
 
 // emptyUntil is when the next call may go with nothing left; zero if that
 // depends on an answer.
-func (q *quota) emptyUntil(reset time.Time) time.Time {
+func (q *quota) emptyUntil(reset stamp) stamp {
 	if !q.retryAt.IsZero() {
 		return q.retryAt
 	}
@@ -244,11 +244,11 @@ func (q *quota) emptyUntil(reset time.Time) time.Time {
 	if probe.Before(n.probeAt) {
 		return reset
 	}
-	return earlier(probe, reset)
+	return min(probe, reset)
 }
 
 // take notes that a call goes that spends n units at now.
-func (q *quota) take(now time.Time, n int64, early bool) {
+func (q *quota) take(now stamp, n int64, early bool) {
 	q.flying += n
 	q.taken += n
 	q.lastGo, q.lastN = now, n
@@ -267,7 +267,7 @@ func (q *quota) give(n int64, early bool) {
 
 // ended notes the answer to a call that spent n units, before what it reports.
 // reported is whether it says anything about q.
-func (q *quota) ended(now, sent time.Time, n int64, early, reported bool, v Verdict) {
+func (q *quota) ended(now, sent stamp, n int64, early, reported bool, v Verdict) {
 	q.flying = max(0, q.flying-n)
 	if early {
 		q.probing = false
@@ -285,7 +285,7 @@ func (q *quota) ended(now, sent time.Time, n int64, early, reported bool, v Verd
 		if q.known && !reported {
 			q.rest = max(0, q.rest-n) // the server has counted it, for all that is known
 		}
-		q.retryAt = time.Time{}
+		q.retryAt = 0
 		if v == Accepted && sent.After(q.lastOK) {
 			q.lastOK = sent
 		}
@@ -294,7 +294,7 @@ func (q *quota) ended(now, sent time.Time, n int64, early, reported bool, v Verd
 
 // state is q as snapshots show it: less what was sent since, its reset counted
 // from now.
-func (q *quota) state(now time.Time) Quota {
+func (q *quota) state(now stamp) Quota {
 	s := Quota{Name: q.name, Unit: q.unit, Limit: q.limit, Remaining: -1, Window: q.window, Reset: -1}
 	if q.known {
 		s.Remaining = max(0, q.rest-q.flying)
@@ -306,7 +306,7 @@ func (q *quota) state(now time.Time) Quota {
 }
 
 // idle reports whether forgetting q changes no decision.
-func (q *quota) idle(now time.Time) bool {
+func (q *quota) idle(now stamp) bool {
 	if q.flying > 0 || q.probing {
 		return false
 	}
@@ -315,20 +315,4 @@ func (q *quota) idle(now time.Time) bool {
 	}
 	reset := q.reset()
 	return !reset.IsZero() && now.After(reset) || reset.IsZero() && now.Sub(q.seen) > maxHold
-}
-
-// latest returns the later of two instants.
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-// earlier returns the earlier of two instants.
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -3,7 +3,7 @@ package comity
 import "time"
 
 // judge learns from a call that went although nothing was left.
-func (q *quota) judge(now, sent time.Time, v Verdict) {
+func (q *quota) judge(now, sent stamp, v Verdict) {
 	n := q.nature()
 	reset := q.reset()
 	if !q.hi.IsZero() && !sent.Before(q.hi) || q.hi.IsZero() && !reset.IsZero() && !sent.Before(reset) {
@@ -35,8 +35,8 @@ func (q *quota) judge(now, sent time.Time, v Verdict) {
 
 // refused learns what a delay told with a refusal says about the reset. told is
 // -1 without one.
-func (q *quota) refused(now time.Time, told time.Duration) {
-	q.retryAt = time.Time{}
+func (q *quota) refused(now stamp, told time.Duration) {
+	q.retryAt = 0
 	if told <= 0 {
 		return
 	}
@@ -66,7 +66,7 @@ func (q *quota) refused(now time.Time, told time.Duration) {
 // excess is how much longer than the shortest one its round trip took.
 // index is what was taken when the call went, its own units included; 0 if that
 // is not known.
-func (q *quota) report(now, sent time.Time, excess time.Duration, index int64, refused bool, r *Quota) {
+func (q *quota) report(now, sent stamp, excess time.Duration, index int64, refused bool, r *Quota) {
 	q.seen = now
 	if r.Limit >= 0 {
 		q.limit = r.Limit
@@ -99,14 +99,14 @@ func (q *quota) report(now, sent time.Time, excess time.Duration, index int64, r
 		return
 	}
 	if later && r.Remaining == 0 {
-		q.nature().probeAt = time.Time{} // a window that begins with nothing left is none
+		q.nature().probeAt = 0 // a window that begins with nothing left is none
 	}
 	q.known, q.rest, q.setAt, q.base = true, r.Remaining, now, base
 }
 
 // pacing learns the spacing of a refill whose window no answer states, from a call
 // that went at sent with nothing left and was let in: rest more had come since base.
-func (q *quota) pacing(sent time.Time, rest int64) {
+func (q *quota) pacing(sent stamp, rest int64) {
 	gap := sent.Sub(q.base)
 	if q.window > 0 || q.base.IsZero() || gap <= 0 {
 		return
@@ -133,7 +133,7 @@ func (q *quota) missed() {
 
 // witness looks for others in what an answer reports: r fell by more than the
 // calls of this client can have made it.
-func (q *quota) witness(now, sent time.Time, index int64, later bool, rest int64) {
+func (q *quota) witness(now, sent stamp, index int64, later bool, rest int64) {
 	s, m := &q.share, q.mark
 	s.over(now, q.window)
 	s.period(now, q.window)
@@ -160,7 +160,7 @@ func (q *quota) witness(now, sent time.Time, index int64, later bool, rest int64
 
 // remark begins a new span between two answers for witness to compare. What is
 // left is what is known, not what this answer says: others overtook it.
-func (q *quota) remark(now time.Time, index int64) {
+func (q *quota) remark(now stamp, index int64) {
 	if index >= q.mark.at && index > 0 {
 		q.mark = mark{at: index, flying: q.flying, rest: q.rest, now: now}
 	}
@@ -170,7 +170,7 @@ func (q *quota) remark(now time.Time, index int64) {
 // from now. Headers have whole seconds: it lies in (sent+reset-1s, now+reset].
 // later: the answer is of a later window than what was known; older: of an
 // earlier one.
-func (q *quota) bound(now, sent time.Time, reset time.Duration) (later, older bool) {
+func (q *quota) bound(now, sent stamp, reset time.Duration) (later, older bool) {
 	if reset < 0 {
 		return false, false
 	}

@@ -12,10 +12,10 @@ import (
 // that second.
 func TestRefusalInWholeSecondsKeepsAResetKnownBetter(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(d time.Duration) time.Time { return start.Add(d) }
+	at := func(d time.Duration) stamp { return stampOf(start).Add(d) }
 	known := func() *quota {
 		q := &quota{limit: 20, window: 2 * time.Second, told: -1}
-		q.report(at(10*time.Millisecond), start, 0, 1, false, &Quota{Limit: 20, Remaining: 0, Window: 2 * time.Second, Reset: 2 * time.Second})
+		q.report(at(10*time.Millisecond), at(0), 0, 1, false, &Quota{Limit: 20, Remaining: 0, Window: 2 * time.Second, Reset: 2 * time.Second})
 		return q
 	}
 	reset := at(2010 * time.Millisecond)
@@ -24,7 +24,7 @@ func TestRefusalInWholeSecondsKeepsAResetKnownBetter(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		told time.Duration
-		want time.Time
+		want stamp
 	}{
 		{"the same reset, rounded up", 2 * time.Second, reset},
 		{"longer than the reset by more than rounding", 4 * time.Second, at(4200 * time.Millisecond)},

@@ -22,6 +22,7 @@ func (p *pacer) report(k *turn, a *answer, excess time.Duration) (stated bool) {
 	if a.aged {
 		quotas = nil
 	}
+	now, sent := stampOf(a.now), stampOf(a.sent)
 	t.reports++
 	for i := range quotas {
 		q := t.find(&quotas[i])
@@ -34,25 +35,25 @@ func (p *pacer) report(k *turn, a *answer, excess time.Duration) (stated bool) {
 		}
 	}
 	for _, s := range k.spent {
-		if !s.early || s.q.share.on || s.q.pace(a.now) > 0 {
-			s.q.share.ended(a.now, a.verdict == Limited, s.q.divisible())
+		if !s.early || s.q.share.on || s.q.pace(now) > 0 {
+			s.q.share.ended(now, a.verdict == Limited, s.q.divisible())
 		}
-		s.q.ended(a.now, a.sent, s.n, s.early, t.has(s.q), a.verdict)
+		s.q.ended(now, sent, s.n, s.early, t.has(s.q), a.verdict)
 	}
-	p.endedBefore(k, a)
+	p.endedBefore(k, now, sent, a.verdict)
 	for i := range found[:n] {
 		q := found[i]
 		stated = stated || quotas[i].Remaining >= 0 && q.unit == unitRequests
 		s := k.spentOn(q)
 		if s.lone && a.verdict == Accepted && quotas[i].Remaining >= 0 {
-			q.pacing(a.sent, quotas[i].Remaining)
+			q.pacing(sent, quotas[i].Remaining)
 		}
-		q.report(a.now, a.sent, excess, s.index, a.verdict == Limited, &quotas[i])
+		q.report(now, sent, excess, s.index, a.verdict == Limited, &quotas[i])
 		if q.note(k) && q.partial {
 			p.requeue(a.now)
 		}
 	}
-	k.spent = nil
+	k.spent = k.spent[:0]
 	if n > 0 {
 		p.leftOut(k, a.now)
 	}
@@ -73,10 +74,10 @@ func (k *turn) spentOn(q *quota) spent {
 }
 
 // endedBefore ends k for the quotas that became known while it was in flight.
-func (p *pacer) endedBefore(k *turn, a *answer) {
+func (p *pacer) endedBefore(k *turn, now, sent stamp, v Verdict) {
 	for _, q := range p.told.quotas {
 		if k.num > 0 && k.num <= q.born && q.unit == unitRequests {
-			q.ended(a.now, a.sent, 1, false, p.told.has(q), a.verdict)
+			q.ended(now, sent, 1, false, p.told.has(q), v)
 		}
 	}
 }
@@ -110,7 +111,7 @@ func (p *pacer) learnQuota(k *turn, r *Quota, now time.Time) *quota {
 func (t *told) oldest(now time.Time) int {
 	best := -1
 	for i, q := range t.quotas {
-		if q.idle(now) && (best < 0 || q.seen.Before(t.quotas[best].seen)) {
+		if q.idle(stampOf(now)) && (best < 0 || q.seen.Before(t.quotas[best].seen)) {
 			best = i
 		}
 	}
@@ -267,7 +268,7 @@ func (t *told) emptied(k *turn, a *answer) (ok bool) {
 		}
 		_, paced := q.spends(k)
 		if r.Remaining == 0 && (r.Reset > 0 || r.Window > 0 || q.window > 0) {
-			q.refused(a.now, -1)
+			q.refused(stampOf(a.now), -1)
 			ok = ok || paced
 		}
 		if r.Reset > 0 {
@@ -278,7 +279,7 @@ func (t *told) emptied(k *turn, a *answer) (ok bool) {
 		}
 	}
 	if !ok && resets == 1 && bare != nil {
-		bare.known, bare.rest, bare.setAt = true, 0, a.now
+		bare.known, bare.rest, bare.setAt = true, 0, stampOf(a.now)
 		return true
 	}
 	return ok
@@ -289,7 +290,7 @@ func (t *told) emptied(k *turn, a *answer) (ok bool) {
 func (t *told) tellQuotas(k *turn, now time.Time, d time.Duration) {
 	for _, q := range t.quotas {
 		if _, ok := q.spends(k); ok && q.known && q.rest <= 0 {
-			q.refused(now, d)
+			q.refused(stampOf(now), d)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (t *Transport) next(a *try) *try {
 	if s == nil {
 		s = &again{}
 	}
-	delay := max(a.ruling.until.Sub(a.now), a.ruling.delay, 0)
+	delay := max(a.ruling.until.Sub(stampOf(a.now)), a.ruling.delay, 0)
 	if !a.ruling.back {
 		var ok bool
 		if delay, ok = a.backsOff(s); !ok {

@@ -9,15 +9,15 @@ import "time"
 // Jain, 1989), so that their parts become equal. It is a plain state machine.
 type sharing struct {
 	on       bool
-	a        float64   // calls a second for each unit left, as of at
-	at       time.Time // when a was brought up to date
-	evidence time.Time // the last sign of others
-	cut      time.Time // the last cut
+	a        float64 // calls a second for each unit left, as of at
+	at       stamp   // when a was brought up to date
+	evidence stamp   // the last sign of others
+	cut      stamp   // the last cut
 
 	gone  int64 // units that others took, in this period
 	tried int64 // calls that there was budget for, in this period
 	met   int64 // and that were refused
-	since time.Time
+	since stamp
 }
 
 const (
@@ -34,14 +34,14 @@ const (
 )
 
 // period begins the counts anew once a period is over.
-func (s *sharing) period(now time.Time, window time.Duration) {
+func (s *sharing) period(now stamp, window time.Duration) {
 	if now.Sub(s.since) > max(2*window, 5*time.Second) {
 		s.gone, s.tried, s.met, s.since = 0, 0, 0, now
 	}
 }
 
 // took notes units that somebody else took. limit is -1 if not known.
-func (s *sharing) took(now time.Time, n, limit int64, rate float64) {
+func (s *sharing) took(now stamp, n, limit int64, rate float64) {
 	if n <= 0 {
 		return
 	}
@@ -52,7 +52,7 @@ func (s *sharing) took(now time.Time, n, limit int64, rate float64) {
 }
 
 // ended notes how a call went that there was budget for.
-func (s *sharing) ended(now time.Time, refused bool, rate float64) {
+func (s *sharing) ended(now stamp, refused bool, rate float64) {
 	s.tried++
 	if !refused {
 		return
@@ -64,7 +64,7 @@ func (s *sharing) ended(now time.Time, refused bool, rate float64) {
 }
 
 // see notes evidence of others.
-func (s *sharing) see(now time.Time, rate float64) {
+func (s *sharing) see(now stamp, rate float64) {
 	s.evidence = now
 	if !s.on && rate > 0 {
 		s.on, s.a, s.at = true, shareStart*rate, now
@@ -72,12 +72,12 @@ func (s *sharing) see(now time.Time, rate float64) {
 }
 
 // crowded reports whether there was evidence of others lately.
-func (s *sharing) crowded(now time.Time) bool {
+func (s *sharing) crowded(now stamp) bool {
 	return !s.evidence.IsZero() && now.Sub(s.evidence) < shareEnd
 }
 
 // grow brings a up to date. top is whether hardly anything is used.
-func (s *sharing) grow(now time.Time, rate float64, top bool) {
+func (s *sharing) grow(now stamp, rate float64, top bool) {
 	dt := max(now.Sub(s.at), 0).Seconds()
 	s.at = now
 	g := shareGrowth * rate * rate
@@ -89,7 +89,7 @@ func (s *sharing) grow(now time.Time, rate float64, top bool) {
 
 // reduce cuts a after a refusal, or at the end of a window that others used up;
 // once for all that was sent before it was known.
-func (s *sharing) reduce(now, sent time.Time) {
+func (s *sharing) reduce(now, sent stamp) {
 	if !s.on || !sent.After(s.cut) {
 		return
 	}
@@ -103,7 +103,7 @@ func (s *sharing) spacing(r int64) time.Duration {
 }
 
 // over ends the state once there has been no evidence for long.
-func (s *sharing) over(now time.Time, window time.Duration) {
+func (s *sharing) over(now stamp, window time.Duration) {
 	if s.on && now.Sub(s.evidence) > max(shareEnd, min(mulDuration(window, shareWindows), maxHold)) {
 		*s = sharing{}
 	}

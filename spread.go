@@ -1,11 +1,9 @@
 package comity
 
-import "time"
-
 // spread is when the next call may go at the earliest if part of the quota, its last
 // units, is spaced evenly over the time to its reset. With all of it spread and a
 // steady demand, nobody waits longer for the reset than for any other call.
-func (q *quota) spread(now time.Time, part float64) time.Time {
+func (q *quota) spread(now stamp, part float64) stamp {
 	left := q.rest - q.flying
 	if part <= 0 || !q.known || q.limit <= 0 || left <= 0 || float64(left) > part*float64(q.limit) {
 		return now

@@ -20,7 +20,7 @@ type told struct {
 	recent    recent
 	suspects  []*suspect
 	trips     trips
-	lastGood  time.Time // the last accepted answer
+	lastGood  stamp     // the last accepted answer
 	clock     time.Time // the last decision
 	reports   uint64    // answers so far
 	overtaken int       // calls that went before older ones because those were refused before
@@ -47,6 +47,7 @@ func (t *told) ask(k *turn, now time.Time, y *way) {
 	if k.suspect != nil && now.Before(k.suspect.until) {
 		y.longer(k.suspect.until, k.suspect, ReasonHeld)
 	}
+	i := stampOf(now)
 	for _, q := range t.quotas {
 		n, ok := q.spends(k)
 		if !ok {
@@ -57,10 +58,10 @@ func (t *told) ask(k *turn, now time.Time, y *way) {
 			c := *q
 			asked = &c
 		}
-		if at, ok, _ := asked.ready(now, n); !ok {
-			y.longer(at, q, ReasonLimit)
-		} else if at := asked.spread(now, k.pol.Spread); now.Before(at) {
-			y.longer(at, q, ReasonLimit)
+		if at, ok, _ := asked.ready(i, n); !ok {
+			y.longer(at.from(now), q, ReasonLimit)
+		} else if at := asked.spread(i, k.pol.Spread); i.Before(at) {
+			y.longer(at.from(now), q, ReasonLimit)
 		}
 	}
 }
@@ -70,11 +71,12 @@ func (t *told) take(k *turn, now time.Time) {
 	k.ramped = t.hold.ramp.sent()
 	k.scout = k.ramped && t.hold.ramp.places == 1
 	k.spent = k.spentBuf[:0]
+	i := stampOf(now)
 	for _, q := range t.quotas {
 		if n, ok := q.spends(k); ok {
-			_, _, early := q.ready(now, n)
+			_, _, early := q.ready(i, n)
 			lone := early && q.flying == 0 && q.rest == 0
-			q.take(now, n, early)
+			q.take(i, n, early)
 			k.spent = append(k.spent, spent{q, n, q.taken, early, lone})
 		}
 	}
@@ -101,7 +103,7 @@ func (t *told) give(k *turn) {
 // a row without a time, and nothing accepted for as long as k would wait.
 func (t *told) gone(k *turn, now time.Time) bool {
 	return t.hold.incidents >= goneIncidents && !t.hold.quiet(now) && k.maxWait != Forever && !t.lastGood.IsZero() &&
-		now.Sub(t.lastGood) >= k.maxWait
+		stampOf(now).Sub(t.lastGood) >= k.maxWait
 }
 
 // wantsFresh reports whether the calls that go now should be ones that were not
@@ -159,7 +161,7 @@ func (t *told) drained() {
 // endDelays forgets delays that servers told with refusals, not their quotas.
 func (t *told) endDelays() {
 	for _, q := range t.quotas {
-		q.retryAt = time.Time{}
+		q.retryAt = 0
 	}
 	for _, s := range t.suspects {
 		s.until = time.Time{}
@@ -186,7 +188,7 @@ func (t *told) idle(now time.Time) bool {
 		return false
 	}
 	for _, q := range t.quotas {
-		if !q.idle(now) {
+		if !q.idle(stampOf(now)) {
 			return false
 		}
 	}
