@@ -127,7 +127,7 @@ func TestWhatCallAndPolicySayIsTriedAgain(t *testing.T) {
 		"Call.Retries none":     {comity.Policy{}, comity.Call{Idempotent: true, Retries: -1}, replies(503), 1},
 		"MaxWait none":          {comity.Policy{MaxWait: -1}, comity.Call{Idempotent: true}, replies(503), 1},
 		"Call.MaxWait none":     {comity.Policy{}, comity.Call{Idempotent: true, MaxWait: -1}, replies(503), 1},
-		"no budget left":        {comity.Policy{Adaptive: comity.Adaptive{K: -1}, Retry: comity.Retry{Max: 50, Budget: 1e-9}}, comity.Call{Idempotent: true}, replies(503), 11},
+		"no budget left":        {comity.Policy{Adaptive: comity.Adaptive{K: -1}, Retry: comity.Retry{Max: 50, Budget: 1e-9, Cap: 100 * time.Millisecond}}, comity.Call{Idempotent: true}, replies(503), 11},
 		"no budget":             {comity.Policy{Adaptive: comity.Adaptive{K: -1}, Retry: comity.Retry{Max: 50, Budget: -1, Cap: time.Second}}, comity.Call{Idempotent: true}, replies(503), 51},
 		"backoff stops":         {comity.Policy{Retry: comity.Retry{Max: 50, Backoff: func() backoff.BackOff { return &backoff.StopBackOff{} }}}, comity.Call{Idempotent: true}, replies(503), 1},
 		"Classify: Limited 4xx": {comity.Policy{Classify: limited, Retry: comity.Retry{Base: time.Second}}, comity.Call{}, replies(409, 200), 2},
