@@ -61,6 +61,18 @@ func TestCrawler25NaiveIsSlower(t *testing.T) {
 
 // The control of the oracle: a client without manners does all that it looks for.
 func TestSiteSeesBadManners(t *testing.T) {
+	var unseen []string
+	for range 4 { // a machine that is busy keeps manners by being slow
+		if unseen = badManners(t); len(unseen) == 0 {
+			return
+		}
+	}
+	require.Empty(t, unseen)
+}
+
+// badManners crawls without any, and returns the kinds of violation that the site
+// did not see.
+func badManners(t *testing.T) (unseen []string) {
 	s, err := site.Open(site.Options{Scale: 0.2})
 	require.NoError(t, err)
 	defer s.Close()
@@ -91,8 +103,11 @@ func TestSiteSeesBadManners(t *testing.T) {
 	all := strings.Join(s.Violations(), "\n")
 	for _, kind := range []string{"open at once", " after ", "before robots.txt", "is disallowed", "calls to its address",
 		"before the silence", "while it answers 503"} {
-		require.True(t, strings.Contains(all, kind), kind)
+		if !strings.Contains(all, kind) {
+			unseen = append(unseen, kind)
+		}
 	}
+	return unseen
 }
 
 // Pages choose where a crawler connects to: nothing but the site is reached.
