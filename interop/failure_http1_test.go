@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -86,6 +87,15 @@ func http1Failures() []failure {
 			}},
 		{name: "E27 deadline before the headers", again: never, limit: 50 * time.Millisecond, bubble: true,
 			match: is(context.DeadlineExceeded), start: hanging},
+		{name: "E27 deadline before a connection is free", again: never, limit: 50 * time.Millisecond, bubble: true,
+			match: is(context.DeadlineExceeded), start: func(t *testing.T) *victim {
+				v := hanging(t)
+				v.base.MaxConnsPerHost = 1
+				req := failure{}.fresh(t, "GET", v.url).WithContext(t.Context())
+				go func() { _, _ = v.base.RoundTrip(req) }()
+				synctest.Wait()
+				return v
+			}},
 		{name: "E27 deadline in the body", again: never, limit: 50 * time.Millisecond, inBody: true, bubble: true,
 			match: is(context.DeadlineExceeded), start: func(t *testing.T) *victim {
 				return piped(t, func(c net.Conn) {

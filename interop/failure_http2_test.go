@@ -98,7 +98,7 @@ func http2Failures() []failure {
 
 // net/http sends again without end what a server resets by PROTOCOL_ERROR, as
 // nginx does by "return 444" (golang/go#52459): thousands of times within one
-// RoundTrip. Row E43 of the table.
+// RoundTrip. This is E43 of the failures.
 func TestResendsOfProtocolErrorAreBraked(t *testing.T) {
 	const storm = 400
 	for _, method := range []string{"GET", "POST"} {

@@ -47,8 +47,10 @@ type failure struct {
 	unequal bool                                                 // sends are not compared with the base's own
 }
 
-// TestFailures holds each row of the table in DESIGN.md to what happens: the
-// base's error reaches the caller as it is, and what may be sent again is.
+// TestFailures runs each failure through the bare base and through a Transport:
+// the base's error reaches the caller as it is, and what may be sent again is.
+// They are numbered from E1 to E45, so that none is left out; E43 is a test of its
+// own.
 func TestFailures(t *testing.T) {
 	for _, f := range append(append(connectFailures(), http1Failures()...), http2Failures()...) {
 		methods := f.methods
