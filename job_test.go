@@ -39,6 +39,7 @@ type outcome struct {
 	took    time.Duration
 	ideal   time.Duration // the least that the server allows, without a network
 	refused int           // calls that the server refused
+	blind   int           // of those, sent before the first answer was here (without jitter)
 	failed  int           // calls that ended with anything but 200
 	even    float64       // rate of the slowest client by that of the fastest
 }
@@ -95,6 +96,11 @@ func (j job) run(t *testing.T) (o outcome) {
 		o.took = time.Since(start)
 		o.failed = int(failed.Load())
 		o.refused = len(api.Over())
+		for _, h := range api.Over() {
+			if h.At.Sub(start) < 3*j.trip {
+				o.blind++
+			}
+		}
 		o.even = slices.Min(rates) / slices.Max(rates)
 	})
 	return o
