@@ -181,7 +181,7 @@ func (q *quota) bound(now, sent stamp, reset time.Duration) (later, older bool) 
 	reset = min(reset, 400*maxHold)
 	lo, hi := sent.Add(reset-grain), now.Add(reset)
 	switch {
-	case q.hi.IsZero() || lo.After(q.hi) || sent.After(q.hi):
+	case q.hi.IsZero() || !lo.Before(q.hi) || !sent.Before(q.hi):
 		later = !q.hi.IsZero()
 		q.lo, q.hi = lo, hi
 	case !hi.After(q.lo):

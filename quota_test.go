@@ -36,3 +36,16 @@ func TestRefusalInWholeSecondsKeepsAResetKnownBetter(t *testing.T) {
 		require.Equal(t, c.want, q.retryAt, c.name)
 	}
 }
+
+// A call that went at the very instant of the reset is of the next window: what its
+// answer says of the reset is not squeezed into the bounds of the last one.
+func TestAnswerToACallAtTheResetIsOfTheNextWindow(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) stamp { return stampOf(start).Add(d) }
+	q := &quota{limit: 2, window: 2 * time.Second, told: -1}
+	empty := &Quota{Limit: 2, Remaining: 0, Window: 2 * time.Second, Reset: time.Second}
+	q.report(at(38*time.Millisecond), at(0), 0, 1, false, empty)
+	require.Equal(t, at(1038*time.Millisecond), q.reset())
+	q.report(at(1067*time.Millisecond), at(1038*time.Millisecond), 0, 2, false, empty)
+	require.Equal(t, at(2067*time.Millisecond), q.reset())
+}
