@@ -97,11 +97,21 @@ func (r *ramp) endedIf(k *turn, now time.Time, accepted bool) {
 	}
 }
 
-// charged tells the configured limits how a call went that they let go. A refusal
-// is theirs only if no reported quota paces the call: those have margins of their
-// own.
+// quotaErred reports whether a refusal of k is one of a reported quota rather than of
+// the configured limits: one that let k go with nothing left, paces a refill with a
+// margin of its own, or is spent by others too. A quota that had room says nothing.
+func (k *turn) quotaErred(now stamp) bool {
+	for _, s := range k.spent {
+		if s.early || s.q.share.on || s.q.share.crowded(now) || s.q.pace(now) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// charged tells the configured limits how a call went that they let go.
 func (p *pacer) charged(k *turn, a *answer, excess time.Duration) {
-	refused := a.verdict == Limited && a.sent.After(p.told.lastRefusal()) && !p.told.paces(k)
+	refused := a.verdict == Limited && a.sent.After(p.told.lastRefusal()) && !k.quotaErred(stampOf(a.now))
 	for i := range k.charges {
 		if c := &k.charges[i]; c.b != nil && !c.rule.Shadow && (refused || c.b.slack != nil) {
 			c.b.ended(a.now, a.sent, a.sent.Add(excess), c.n, refused, p.told.longest())
@@ -209,9 +219,11 @@ func (p *pacer) holdTold(r *ruling, a *answer, d, floor time.Duration) {
 	if d%time.Second == 0 {
 		until = t.exact(until, a.advice)
 	}
-	until = until.Add(jitterTold(min(d, maxHold), t.shared(), randFloat))
+	until = until.Add(jitterTold(min(d, maxHold), t.shared() || t.hold.repeats > 1, randFloat))
 	if f := a.now.Add(floor); f.After(until) {
-		until = f
+		// Without jitter who is refused asks again in the same phase of the server's
+		// beat, where another client takes what there is.
+		until = f.Add(jitterTold(floor, true, randFloat))
 	}
 	if t.hold.extend(a.now, until, holdTold, a.status, d) {
 		r.held, r.until = true, stampOf(t.hold.until)
