@@ -32,5 +32,5 @@ func ExampleAdaptive() {
 		}
 	}
 	fmt.Println("asked:", asked, "refused here:", refused)
-	// Output: asked: 10 refused here: 90
+	// Output: asked: 11 refused here: 89
 }

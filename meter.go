@@ -31,7 +31,7 @@ type meter struct {
 
 	_      [cacheLine]byte
 	tokens atomic.Int64 // in units of 1/tokenUnit
-	news   atomic.Int64 // refusals by the destination while p is zero, up to throttleMin
+	news   atomic.Int64 // refusals by the destination since p was computed, while it is zero
 	_      [cacheLine]byte
 
 	asked [ranks]window.Pair // calls of each class, for the book's rule
@@ -62,7 +62,6 @@ func (m *meter) count(n int64, accepted bool) {
 	}
 	m.done.Add(m.bucket(n), 1, 0)
 	if m.share() == 0 && m.news.Add(1) >= throttleMin {
-		m.news.Store(0)
 		m.due.Store(0)
 	}
 }
@@ -147,6 +146,7 @@ func (m *meter) refresh(ad *Adaptive, n int64) float64 {
 	if !m.due.CompareAndSwap(due, n+every) {
 		return m.share()
 	}
+	m.news.Store(0)
 	v := m.view(ad, n, false)
 	if v.p > 0 {
 		was := m.share()
